@@ -116,7 +116,8 @@ def _text(part: Part) -> str:
         case Paragraph(lines):
             return "\n".join(map(_said, lines))
         case Listing(title, entries):
-            return "\n".join([*([_said(title)] if title else []), *_indented(entries, _STEP)])
+            below = _indented(entries, _STEP if title else "")
+            return "\n".join([*([_said(title)] if title else []), *below])
         case Table(_, rows):
             return "\n".join(_aligned([[*map(_said, row)] for row in rows]))
         case Folded():

@@ -19,10 +19,11 @@ import typer
 from repromatrix.runner import files, project
 from repromatrix.runner.bisect.clone import Clone, open_clones
 from repromatrix.runner.bisect.commit_search import find_commits
-from repromatrix.runner.bisect.commits import commits_text, heard
+from repromatrix.runner.bisect.commits import commits_document, heard
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.engine import engine_of, sandbox_of
 from repromatrix.runner.cli.progress import ProgressDisplay
+from repromatrix.runner.document import write
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence.store import Store
@@ -326,7 +327,7 @@ def _commit(
         lambda event: console.print(f"  {heard(event)}", markup=False),
     )
     typed = f"nox -s sweep -- {shlex.join(cli.portable(sys.argv[2:]))}"
-    cli.print_stdout(commits_text(answer, typed))
+    cli.print_stdout(write(commits_document(answer, typed), "text"))
     return answer.ending.code
 
 

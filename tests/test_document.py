@@ -50,7 +50,7 @@ toy: bf16
     before  passes
     after   a | `b`
 
-  also other
+also other
 
   abc     bad
   longer  not | judged
@@ -108,7 +108,7 @@ def test_what_others_wrote_stays_text_in_every_form() -> None:
     document = Document(headline=hostile, parts=parts, data=None)
     shown, fenced = "<img src=x> @someone | *x*�[31m", "`<img src=x> @someone \\| *x*�[31m`"
 
-    assert write(document, "text") == f"{shown}\n\n  {shown}\n  {shown}\n\n  {shown}\n"
+    assert write(document, "text") == f"{shown}\n\n  {shown}\n  {shown}\n\n{shown}\n"
     pasted = write(document, "markdown")
     assert f"| &lt;img src=x> @\u200bsomeone \\| \\*x\\*�\\[31m |\n| {fenced} |\n" in pasted
     assert pasted.endswith("\n- `<img src=x> @someone | *x*�[31m`\n")

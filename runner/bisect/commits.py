@@ -1,19 +1,26 @@
-"""The result of a search over commits, and its wording: text, Markdown and JSON."""
+"""The result of a search over commits, in words and for programs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from repromatrix.runner import markdown
 from repromatrix.runner.bisect.commit_trials import CommitTrial
 from repromatrix.runner.bisect.git_lines import CommitLine, TaggedCommit, Twin
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
+from repromatrix.runner.document import (
+    Document,
+    Fact,
+    Folded,
+    Line,
+    Listing,
+    Reference,
+    Table,
+)
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence.commits import APART, REPOSITORIES, PinnedCommit
 from repromatrix.runner.model.environment_name import named_commit
@@ -303,28 +310,27 @@ def named(commit: Commit) -> str:
     return f"{commit.short} of {commit.date[:10]}: {commit.subject}"
 
 
-def commits_text(answer: CommitAnswer, command: str) -> str:
-    """Return a page for a terminal; `command` is what repeats the search."""
-    lines = [sentence(answer), "", *(f"  {name:<13} {fact}" for name, fact in _facts(answer))]
-    if answer.unjudged:
-        lines += ["", "Could not be judged:"]
-    for trial in answer.unjudged:
-        lines.append(f"  {trial.commit[:SHORT]} {shorten(trial.reason, _WIDE)}")
-    return "\n".join([*lines, "", f"Repeat it with `{command}`.", ""])
-
-
-def commits_markdown(answer: CommitAnswer, command: str) -> str:
-    """Return the same to be pasted into an issue, with every trial."""
-    facts = [f"- {name}: {markdown.plain(fact)}" for name, fact in _facts(answer)]
-    head = ["| commit | answer | environment | claims | what it did |", "| --- " * 5 + "|"]
+def commits_document(answer: CommitAnswer, command: str) -> Document:
+    """Return the answer as a document; `command` is what repeats the search."""
     rows = [_row(answer, trial) for trial in (*answer.trials, *answer.confirmations)]
     summary = f"{len(rows)} trials, each with the commit's own sources in front of an environment"
-    details = [f"<details><summary>{summary}</summary>", "", *head, *rows, "", "</details>"]
-    first = f"**{markdown.sentence(sentence(answer))}**"
-    return "\n".join([first, "", *facts, "", *details, "", f"Repeat it: `{command}`", ""])
+    columns = ("commit", "answer", "environment", "claims", "what it did")
+    unjudged = [
+        Fact(trial.commit[:SHORT], shorten(trial.reason, _WIDE)) for trial in answer.unjudged
+    ]
+    return Document(
+        headline=sentence(answer),
+        parts=[
+            Listing("", [Fact(name, fact) for name, fact in _facts(answer)]),
+            *([Listing("Could not be judged:", unjudged)] if unjudged else []),
+            Folded(summary, Table(columns, rows)),
+        ],
+        data=_data(answer),
+        repeat=command,
+    )
 
 
-def commits_json(answer: CommitAnswer) -> dict[str, Any]:
+def _data(answer: CommitAnswer) -> dict[str, Any]:
     """Return everything as values that JSON has."""
     question, searched, twin = answer.question, answer.searched, answer.twin
     return {
@@ -432,12 +438,10 @@ def _release(end: End, package: str) -> str:
     return f"{tag} at {mark.commit[:SHORT]}, {claims}"
 
 
-def _row(answer: CommitAnswer, trial: CommitTrial) -> str:
+def _row(answer: CommitAnswer, trial: CommitTrial) -> tuple[Line, ...]:
     address = f"{REPOSITORIES}/{answer.package}/commit/{trial.commit}"
-    reason = markdown.plain(shorten(trial.reason, _WIDE))
-    name = f"[`{trial.commit[:SHORT]}`]({address})"
-    version = markdown.plain(trial.version)
-    return f"| {name} | {_result(trial)} | {trial.environment} | {version} | {reason} |"
+    name, reason = Reference(trial.commit[:SHORT], address), shorten(trial.reason, _WIDE)
+    return name, _result(trial), trial.environment, trial.version, reason
 
 
 def _end(end: End) -> dict[str, Any]:
@@ -473,31 +477,19 @@ def pinned_line(row: PinnedCommit) -> str:
     return f"{what}: {row.package} {row.commit[:SHORT]} of {row.date}: {row.title}"
 
 
-def pinned_text(rows: Sequence[PinnedCommit]) -> str:
-    """Return the changes for a terminal, those without a commit last."""
+def pinned_document(rows: Sequence[PinnedCommit]) -> Document:
+    """Return the changes as a document, those without a commit last."""
     ordered = sorted(rows, key=lambda row: (not row.commit, row))
     found = sum(bool(row.commit) for row in rows)
-    total = f"{found} of {plural(len(rows), 'change')} pinned to one commit."
-    return "\n".join([*map(pinned_line, ordered), "", total, ""])
-
-
-def pinned_markdown(rows: Sequence[PinnedCommit]) -> str:
-    """Return the same as a table to be pasted."""
-    head = ["| case | precision | change | release | commit | title |", "| --- " * 6 + "|"]
-    cells = (
-        (
-            row.case,
-            row.precision,
-            row.change,
-            row.at,
-            f"[{row.commit[:SHORT]}]({row.url})" if row.commit else "",
-            markdown.plain(row.title or row.reason),
-        )
-        for row in rows
+    columns = ("case", "precision", "change", "release", "commit", "title")
+    return Document(
+        headline=f"{found} of {plural(len(rows), 'change')} pinned to one commit.",
+        parts=[Table(columns, [*map(_pinned_row, ordered)])],
+        data=[row._asdict() for row in rows],
     )
-    return "\n".join([*head, *(f"| {' | '.join(each)} |" for each in cells), ""])
 
 
-def pinned_json(rows: Sequence[PinnedCommit]) -> str:
-    """Return all that is kept of each change."""
-    return json.dumps([row._asdict() for row in rows], indent=1, ensure_ascii=False) + "\n"
+def _pinned_row(row: PinnedCommit) -> tuple[Line, ...]:
+    case = f"{row.case} with {row.workaround}" if row.workaround else row.case
+    commit = Reference(row.commit[:SHORT], row.url) if row.commit else "no commit"
+    return case, row.precision, row.change, row.at, commit, row.title or row.reason

@@ -1,8 +1,7 @@
-"""Render the answer of `bisect`: text, Markdown and JSON."""
+"""The answer of `bisect` in words, and for programs."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,16 @@ from repromatrix.runner.bisect.search import (
     SearchQuestion,
     Transition,
 )
-from repromatrix.runner.markdown import code, plain, sentence
+from repromatrix.runner.document import (
+    Code,
+    Document,
+    Folded,
+    Line,
+    Listing,
+    Paragraph,
+    Part,
+    Table,
+)
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
@@ -169,38 +177,37 @@ class Page:
     environments: Mapping[str, Environment]
 
 
-def text(page: Page) -> str:
-    """Return the answers for a terminal; of many cases a line or two each."""
+def document(page: Page) -> Document:
+    """Return the answers as a document; of many cases a line each."""
     groups = _alike(page.findings)
     brief = len({one.search.question.case.name for one in page.findings}) > 1
-    blocks = [_block(page, group, brief=brief) for group in groups]
-    if not brief:
-        return "\n\n".join([*blocks, _measured(page)]) + "\n"
+    parts: list[Part] = []
+    if brief:
+        lines = [Listing(_title(group), [first_line(group[0])]) for group in groups]
+        parts = [Listing("", lines)]
+    else:
+        for group in groups:
+            parts += [Listing(_title(group), _lines(page, group[0])), _results(group[0])]
+    return Document(
+        parts=[*parts, Paragraph([*([_total(page)] if brief else []), _measured(page)])],
+        data=[_object(one) for one in page.findings],
+        repeat=f"nox -s bisect -- {shlex.join(map(_portable, page.command))}",
+    )
+
+
+def _total(page: Page) -> str:
     environments = {name for finding in page.findings for name in finding.ran}
+    if not environments:
+        return "0 runs needed."
     answers = plural(sum(len(finding.ran) for finding in page.findings), "answer")
-    total = "0 runs needed."
-    if environments:
-        searches = plural(len(page.findings), "search", "searches")
-        total = f"{searches}, {plural(len(environments), 'environment')} run for {answers}."
-    return "\n".join([*blocks, "", total, _measured(page)]) + "\n"
-
-
-def markdown(page: Page) -> str:
-    """Return the answers to paste into an issue: what was found, and where it was seen."""
-    blocks = [_markdown_of(page, group) for group in _alike(page.findings)]
-    repeat = f"Repeat it: `nox -s bisect -- {shlex.join(map(_portable, page.command))}`"
-    return "\n\n".join([*blocks, _measured(page), repeat]) + "\n"
+    searches = plural(len(page.findings), "search", "searches")
+    return f"{searches}, {plural(len(environments), 'environment')} run for {answers}."
 
 
 def _portable(word: str) -> str:
     """Return a word of a command to paste: a script lies elsewhere on another machine."""
     path = PurePath(word)
     return f"path/to/{path.name}" if path.suffix == ".py" and len(path.parts) > 1 else word
-
-
-def as_json(page: Page) -> str:
-    """Return the answers for a program: a list with an object per search."""
-    return json.dumps([_object(one) for one in page.findings], indent=1, ensure_ascii=False) + "\n"
 
 
 def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
@@ -214,21 +221,18 @@ def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
     return list(groups.values())
 
 
-def title(group: Sequence[Finding]) -> str:
+def _title(group: Sequence[Finding]) -> Line:
     """Return what was searched: case, precisions, workaround, and whether along a pair."""
     search = group[0].search
-    variant = f" with {search.question.workaround}" if search.question.workaround else ""
+    case, workaround = search.question.case, search.question.workaround
+    variant = f" with {workaround}" if workaround else ""
     along = "" if search.runs else ", along its pairs"
     precisions = " and ".join(str(one.search.question.precision) for one in group)
-    return f"{search.question.case.name}{variant}, {precisions}{along}"
+    return Code(case.name), f"{variant}, {precisions}{along}: {case.block.title}"
 
 
-def _block(page: Page, group: Sequence[Finding], *, brief: bool) -> str:
-    finding = group[0]
-    lines = [first_line(finding)]
-    if not brief:
-        lines += [*further(finding), *_next_steps(page, finding), cost(finding)]
-    return "\n".join([title(group), *(f"  {line}" for line in lines)])
+def _lines(page: Page, finding: Finding) -> list[str]:
+    return [first_line(finding), *further(finding), *_next_steps(page, finding), cost(finding)]
 
 
 def cost(finding: Finding) -> str:
@@ -288,30 +292,18 @@ def _measured(page: Page) -> str:
     return f"Measured on {', '.join([*facts, *(f'Python {one}' for one in python)])}."
 
 
-def _markdown_of(page: Page, group: Sequence[Finding]) -> str:
-    finding = group[0]
-    search = finding.search
-    about = f"{title(group).partition(', ')[2]}: {plain(search.question.case.block.title)}"
-    lines = [
-        f"**`{search.question.case.name}`**, {about}",
-        "",
-        sentence(first_line(finding)),
-        *map(sentence, further(finding)),
-        "",
-        f"| {'release' if search.runs else 'version'} | outcome | error | known from |",
-        "| --- | --- | --- | --- |",
-        *(_row(finding, place) for place in _telling(finding)),
-        "",
-        *map(sentence, _next_steps(page, finding)),
-        cost(finding),
-    ]
-    return "\n".join(lines)
+def _results(finding: Finding) -> Folded:
+    """Return the results that the answer rests on."""
+    point = "release" if finding.search.runs else "version"
+    rows = [_row(finding, place) for place in _telling(finding)]
+    table = Table((point, "outcome", "error", "known from"), rows)
+    return Folded(f"Results of {plural(len(rows), point)}", table)
 
 
-def _row(finding: Finding, place: int) -> str:
+def _row(finding: Finding, place: int) -> tuple[Line, ...]:
     seen = finding.at(place)
-    error = code(seen.headline) if seen.failed else ""
-    return f"| {label(finding, place)} | {seen.outcome} | {error} | {seen.source} |"
+    error = Code(seen.headline) if seen.failed else ""
+    return label(finding, place), str(seen.outcome), error, seen.source
 
 
 def _telling(finding: Finding) -> list[int]:

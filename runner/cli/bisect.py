@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 import sys
 import time
@@ -34,6 +33,7 @@ from repromatrix.runner.bisect.seen import (
 )
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
+from repromatrix.runner.document import write
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.errors import (
     Conflict,
@@ -69,12 +69,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _COMMITS = "--commits"
-_PINNED = {
-    "text": commits.pinned_text,
-    "markdown": commits.pinned_markdown,
-    "json": commits.pinned_json,
-}
-_FORMATS = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,12 +161,12 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
         environments={**loaded.environments, **held},
     )
     if not options.commits or not finished or options.evidence_only:
-        cli.print_stdout(_FORMATS[options.format](page))
+        cli.print_stdout(write(render.document(page), options.format))
         return releases.together(findings) if finished else ExitCode.INTERRUPTED
     if len(clones) > 1 or len(findings) > 1:
         return _pin(loaded, findings, clones, options, console)
     if options.format != "json":  # one document: that of the commits holds both
-        cli.print_stdout(f"{_FORMATS[options.format](page)}\n")
+        cli.print_stdout(f"{write(render.document(page), options.format)}\n")
     return _find_commit(loaded, page, clones[0], options, console)
 
 
@@ -443,7 +437,7 @@ def _pin(
         rerun=options.rerun,
     ).pin(due)
     rows = [known[key] for key in map(pinning.key_of, inquiries) if key in known]
-    cli.print_stdout(_PINNED[options.format](rows))
+    cli.print_stdout(write(commits.pinned_document(rows), options.format))
     return ExitCode.AS_EXPECTED if all(row.commit for row in rows) else ExitCode.UNDECIDED
 
 
@@ -468,20 +462,13 @@ def _find_commit(
     (finding,) = own
     if finding.found is None:
         if options.format == "json":
-            cli.print_stdout(_FORMATS[options.format](page))
+            cli.print_stdout(write(render.document(page), options.format))
         what = "no two releases differ, so there are no commits to search"
         fix = "Try other releases (--release), every release (--all), or --any-failure."
         raise refuse(Problem(_COMMITS, what, fix), ExitCode.UNDECIDED)
     answer = _searched(loaded, _inquiry(page, finding, options), clone, options, console)
     typed = f"nox -s bisect -- {shlex.join(page.command)}"
-    match options.format:
-        case "markdown":
-            cli.print_stdout(commits.commits_markdown(answer, typed))
-        case "json":
-            document = commits.commits_json(answer)
-            cli.print_stdout(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-        case _:
-            cli.print_stdout(commits.commits_text(answer, typed))
+    cli.print_stdout(write(commits.commits_document(answer, typed), options.format))
     return answer.ending.code
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import factories
 import pytest
@@ -23,6 +23,7 @@ from repromatrix.runner.bisect.repository import Commit
 from repromatrix.runner.bisect.search import Answer, Edge
 from repromatrix.runner.cli.bisect import BisectOptions, clones_for
 from repromatrix.runner.cli.options import portable
+from repromatrix.runner.document import write
 from repromatrix.runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
@@ -77,40 +78,43 @@ FOUND = CommitAnswer(
 TEXT = """\
 toy_breaks in bf16 is fixed by cccccccccccc of 2025-03-28: Heal it (#37044)
 
-  pull request  https://github.com/huggingface/transformers/pull/37044
-  same change   dddddddddddd of 2025-03-28: Heal it (#37044) (the branch of v4.51.0, the same patch)
-  last bad      bbbbbbbbbbbb of 2025-03-28: B
-  searched      main, 256 commits by first parents, aaaaaaaaaaaa to eeeeeeeeeeee
-  older end     v4.50.3 at 111111111111, claims transformers 4.50.3
-  newer end     v4.51.0 at 222222222222, claims transformers 4.51.0
-  trials        3, 1 of them known already
-  packages      those of 4.51.0
-  left out      changes in the clone that are not committed
+pull request  https://github.com/huggingface/transformers/pull/37044
+same change   dddddddddddd of 2025-03-28: Heal it (#37044) (the branch of v4.51.0, the same patch)
+last bad      bbbbbbbbbbbb of 2025-03-28: B
+searched      main, 256 commits by first parents, aaaaaaaaaaaa to eeeeeeeeeeee
+older end     v4.50.3 at 111111111111, claims transformers 4.50.3
+newer end     v4.51.0 at 222222222222, claims transformers 4.51.0
+trials        3, 1 of them known already
+packages      those of 4.51.0
+left out      changes in the clone that are not committed
 
 Could not be judged:
-  bbbbbbbbbbbb TypeError: <x>|@y
-
-Repeat it with `nox -s bisect`.
+  bbbbbbbbbbbb  TypeError: <x>|@y
 """
 
 
+def text(answer: CommitAnswer) -> str:
+    return write(telling.commits_document(answer, "nox -s bisect"), "text")
+
+
+def read(answer: CommitAnswer) -> Any:  # noqa: ANN401 - what JSON holds
+    return json.loads(write(telling.commits_document(answer, "nox -s bisect"), "json"))
+
+
 def test_a_page_for_the_terminal_says_all_of_it() -> None:
-    assert telling.commits_text(FOUND, "nox -s bisect") == TEXT
+    assert text(FOUND) == TEXT
 
 
-def test_markdown_shows_hostile_text_as_it_is() -> None:
-    page = telling.commits_markdown(FOUND, "nox -s bisect")
+def test_what_is_pasted_has_every_trial_and_what_repeats_the_search() -> None:
+    page = write(telling.commits_document(FOUND, "nox -s bisect"), "markdown")
 
-    assert page.splitlines()[0] == (
-        "**toy\\_breaks in bf16 is fixed by cccccccccccc of 2025-03-28: Heal it (#37044)**"
-    )
-    (row,) = [line for line in page.splitlines() if "TypeError" in line]
+    *_, row = [line for line in page.splitlines() if "TypeError" in line]
     assert row.endswith("| not judged | 4.51.0 |  | TypeError: &lt;x>\\|@\u200by |")
-    assert page.endswith("Repeat it: `nox -s bisect`\n")
+    assert page.endswith("Repeat it:\n\n```sh\nnox -s bisect\n```\n")
 
 
 def test_json_has_everything_and_nothing_that_json_lacks() -> None:
-    told = json.loads(json.dumps(telling.commits_json(FOUND)))
+    told = read(FOUND)
 
     assert told["commit"] == {
         "commit": "c" * 40,
@@ -227,8 +231,8 @@ def test_a_side_that_was_not_judged_is_not_called_the_first_bad() -> None:
         FOUND, ending=CommitOutcome.CANDIDATES, doubt=Doubt.NEWER_END, first_new=None
     )
 
-    assert "first good" not in telling.commits_text(half, "x")
-    assert json.loads(json.dumps(telling.commits_json(half)))["first_new"] is None
+    assert "first good" not in text(half)
+    assert read(half)["first_new"] is None
 
 
 def test_where_two_environments_judged_it_is_said() -> None:
@@ -238,14 +242,14 @@ def test_where_two_environments_judged_it_is_said() -> None:
         trials=(*TRIALS[:2], dataclasses.replace(TRIALS[2], environment="4.50.3"), newer),
         confirmations=(dataclasses.replace(newer, again=True),),
     )
-    page = telling.commits_text(told, "x")
+    page = text(told)
 
     judged = (
-        "  judged in     bbbbbbbbbbbb with the packages of 4.50.3, cccccccccccc with the packages"
+        "judged in     bbbbbbbbbbbb with the packages of 4.50.3, cccccccccccc with the packages"
         " of 4.51.0\n"
     )
     assert judged in page
-    assert "  trials        4, 2 of them known already, and both sides once more before\n" in page
+    assert "trials        4, 2 of them known already, and both sides once more before\n" in page
     by_environment = dataclasses.replace(
         told,
         ending=CommitOutcome.ENVIRONMENT,
@@ -262,9 +266,7 @@ def test_where_two_environments_judged_it_is_said() -> None:
 
 def test_a_tag_that_claims_another_version_is_said_to() -> None:
     mark = TaggedCommit(wanted="5.10.4", revision="v5.10.3", commit="3" * 40, claims="5.10.4")
-    page = telling.commits_text(
-        dataclasses.replace(FOUND, older=End(mark=mark, environment="5.10.4")), "x"
-    )
+    page = text(dataclasses.replace(FOUND, older=End(mark=mark, environment="5.10.4")))
 
     assert "v5.10.3 (no tag of its own name claims it) at 333333333333, claims" in page
 
@@ -278,12 +280,11 @@ def test_an_end_without_a_tag_is_said_to_be_derived() -> None:
         note="4.50.3 is not in the clone; 4.50.0 stands for it",
     )
     answer = dataclasses.replace(FOUND, older=dataclasses.replace(OLD, mark=mark))
-    page = telling.commits_text(answer, "x")
+    page = text(answer)
 
     assert "older end     main before 4.51.0.dev0 at 111111111111, claims" in page
     assert "derived end   4.50.3 is not in the clone; 4.50.0 stands for it" in page
-    assert "- derived end: 4.50.3 is not in the clone" in telling.commits_markdown(answer, "x")
-    told = json.loads(json.dumps(telling.commits_json(answer)))
+    told = read(answer)
     assert [(told[end]["by"], told[end]["note"]) for end in ("older", "newer")] == [
         ("declared", mark.note),
         ("tag", ""),
@@ -292,7 +293,7 @@ def test_an_end_without_a_tag_is_said_to_be_derived() -> None:
 
 def test_a_change_on_the_older_branch_is_said_to_turn_round() -> None:
     line = dataclasses.replace(LINE, name="the branch of v4.50.3", edge=Edge.RISE)
-    page = telling.commits_text(dataclasses.replace(FOUND, searched=line, twin=None), "x")
+    page = text(dataclasses.replace(FOUND, searched=line, twin=None))
 
     assert page.startswith("toy_breaks in bf16 is broken by cccccccccccc")
     assert "it is a change on the branch of v4.50.3 that v4.51.0 lacks" in page
