@@ -167,7 +167,8 @@ def _pasted(part: Part) -> str:
         case Paragraph(lines):
             return "  \n".join(map(_marked, lines))
         case Listing(title, entries):
-            return "\n\n".join(filter(None, [_marked(title), "\n".join(_items(entries, ""))]))
+            above = f"**{_marked(title)}**\n\n" if title else ""
+            return above + "\n".join(_items(entries, ""))
         case Table(_, rows) if not rows:
             return ""
         case Table(columns, rows):

@@ -62,7 +62,7 @@ PASTED = """\
 It is known.  
 Find it: `nox -s blame -- toy`
 
-[`toy`](https://example.org/toy): bf16
+**[`toy`](https://example.org/toy): bf16**
 
 - A toy breaks
 - `plain`

@@ -17,10 +17,11 @@ import typer
 from repromatrix.runner import project
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import ProgressDisplay
-from repromatrix.runner.compare import render, sides
+from repromatrix.runner.compare import sides
 from repromatrix.runner.compare.checkout import CheckoutRuns
 from repromatrix.runner.compare.diff import compare, in_table_order
-from repromatrix.runner.compare.render import DiffReport
+from repromatrix.runner.compare.render import DiffReport, document
+from repromatrix.runner.document import write
 from repromatrix.runner.environments.development import Checkout, read_checkout
 from repromatrix.runner.errors import Conflict, ExitCode, Interrupted, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import answers
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _BEFORE, _AFTER = "BEFORE", "AFTER"
-_FORMATS = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,7 +115,7 @@ def _print_report(report: DiffReport, options: DiffOptions) -> ExitCode:
     if not report.differences:
         problem = Problem("diff", "no selected cell has a result on either side")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)
-    cli.print_stdout(_FORMATS[options.format](report))
+    cli.print_stdout(write(document(report), options.format))
     return report.exit_code
 
 

@@ -1,8 +1,7 @@
-"""Render a diff of two environments or of two sets of evidence as text, Markdown or JSON."""
+"""A diff of two environments or of two sets of evidence in words, and for programs."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,14 +15,14 @@ from repromatrix.runner.compare.diff import (
     answer,
     is_described,
 )
+from repromatrix.runner.document import Code, Document, Fact, Listing, Paragraph
 from repromatrix.runner.errors import ExitCode
-from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Exercised, Reading
 from repromatrix.runner.planning.selection import selecting
-from repromatrix.runner.text import plural, printable, shorten
+from repromatrix.runner.text import plural, shorten
 
 _WIDE = 400
 _FEW = 4
@@ -133,7 +132,7 @@ class CellGroup:
             f"{workaround} {', '.join(those)}{where}"
             for (workaround, where), those in precisions.items()
         )
-        return printable("; ".join(named))
+        return "; ".join(named)
 
 
 def _folded(names: Iterable[str], order: Sequence[str]) -> Iterator[str]:
@@ -152,28 +151,31 @@ def _folded(names: Iterable[str], order: Sequence[str]) -> Iterator[str]:
             yield from stretch
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DiffSection:
-    """The cells that changed in the same way, by case."""
+def document(report: DiffReport) -> Document:
+    """Return the comparison as a document."""
+    first, *rest = headline(report)
+    numbers = [*_moved(report)]
+    return Document(
+        headline=first,
+        parts=[
+            Paragraph(rest),
+            *_sections(report),
+            *([Listing(MOVED, numbers)] if numbers else []),
+        ],
+        data=_data(report, (first, *rest)),
+    )
 
-    heading: str
-    groups: Mapping[str, tuple[CellGroup, ...]]
 
-
-# What text and Markdown share
-
-
-def headline(report: DiffReport) -> tuple[str, ...]:
+def headline(report: DiffReport) -> list[str]:
     """Return the first lines: what was compared, with what result, measured on what."""
     how = "" if report.sides else "; nothing was run"
-    lines = [
+    return [
         f"{report.before} against {report.after}{how}.",
         f"Of {_counted(report.comparable)}: {_tallied(report.comparable)}.",
         *_warnings(report),
         f"First side: {_measured(report, (each.before for each in report.differences))}.",
         f"Second side: {_measured(report, (each.after for each in report.differences))}.",
     ]
-    return tuple(map(printable, lines))
 
 
 def _tallied(differences: Iterable[CellDifference]) -> str:
@@ -248,7 +250,7 @@ def _sources(known: Counter[str]) -> Iterator[str]:
         yield f"{number} {source if source in UNPUBLISHED else f'published as {source}'}"
 
 
-def sections(report: DiffReport) -> Iterator[DiffSection]:
+def _sections(report: DiffReport) -> Iterator[Listing]:
     """Yield what differs: first where both sides ran the same code, then where they did not.
 
     Cells that neither side ran are counted, and not listed.
@@ -258,7 +260,31 @@ def sections(report: DiffReport) -> Iterator[DiffSection]:
             changed = [each for each in cells if each.change is change and _was_run(each)]
             if changed:
                 named = f"{prefix}{WORDS[change]}" if prefix else heading
-                yield DiffSection(heading=named, groups=_grouped(report, changed))
+                yield Listing(named, [*_by_case(report, changed)])
+
+
+def _by_case(report: DiffReport, changed: Iterable[CellDifference]) -> Iterator[Listing]:
+    for name, groups in _grouped(report, changed).items():
+        title = (Code(shorten(name, _WIDE)), f": {report.title(name)}")
+        yield Listing(
+            title,
+            [
+                Listing(Code(each.names(report.environments)), _facts(report, each))
+                for each in groups
+            ],
+        )
+
+
+def _facts(report: DiffReport, group: CellGroup) -> list[Fact]:
+    facts = {
+        "before": group.before,
+        "after": group.after,
+        "note": group.grounds,
+        "again": report.again(group.cells[0]),
+    }
+    return [
+        Fact(name, fact if name == "note" else Code(fact)) for name, fact in facts.items() if fact
+    ]
 
 
 def _was_run(difference: CellDifference) -> bool:
@@ -299,8 +325,8 @@ def happened(case: Case | None, row: Observation | None) -> str:
     return text
 
 
-def moved(report: DiffReport) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the measured numbers that changed: cell, name, before and after."""
+def _moved(report: DiffReport) -> Iterator[str]:
+    """Yield the measured numbers that changed."""
     for difference in report.comparable:
         cell = difference.cell
         variant = f"[{cell.workaround}]" if cell.workaround else ""
@@ -308,78 +334,13 @@ def moved(report: DiffReport) -> Iterator[tuple[str, str, str, str]]:
         named = shorten(f"{cell.case}{variant} {cell.precision}{where}", _WIDE)
         for number in difference.moved:
             name = shorten(number.name, _WIDE)
-            yield named, name, f"{number.before:.3g}", f"{number.after:.3g}"
-
-
-# Text
-
-
-def text(report: DiffReport) -> str:
-    """Return the page for a terminal."""
-    lines = [*headline(report)]
-    for section in sections(report):
-        lines += ["", section.heading]
-        for name, groups in section.groups.items():
-            lines.append("  " + shorten(f"{name}: {report.title(name)}", _WIDE))
-            for group in groups:
-                again = report.again(group.cells[0])
-                lines += [
-                    f"    {group.names(report.environments)}",
-                    f"      before  {group.before}",
-                    f"      after   {group.after}",
-                    *([f"      note    {group.grounds}"] if group.grounds else []),
-                    *([f"      again   {again}"] if again else []),
-                ]
-    numbers = [
-        f"  {cell}: {name} {before} before, {after} after"
-        for cell, name, before, after in moved(report)
-    ]
-    lines += ["", MOVED, *numbers] if numbers else []
-    # Names and messages may come from others, and a terminal obeys control characters.
-    return "\n".join([*map(printable, lines), ""])
-
-
-# Markdown
-
-
-def markdown(report: DiffReport) -> str:
-    """Return the page as Markdown."""
-    first, *rest = map(plain, headline(report))
-    lines = [f"**{first}**", "", *(f"{line}  " for line in rest)]
-    for section in sections(report):
-        lines.extend(_section(report, section))
-    numbers = [[*map(code, row)] for row in moved(report)]
-    if numbers:
-        lines.extend(["", f"### {MOVED}", ""])
-        lines.extend(_table(["cell", "number", "before", "after"], numbers))
-    return "\n".join([*lines, ""])
-
-
-def _section(report: DiffReport, section: DiffSection) -> Iterator[str]:
-    noted = any(group.grounds for groups in section.groups.values() for group in groups)
-    rows = []
-    for name, groups in section.groups.items():
-        title = f"{code(printable(name))}: {plain(report.title(name))}"
-        for group in groups:
-            texts = map(code, (group.names(report.environments), group.before, group.after))
-            rows.append([title, *texts, *([plain(group.grounds)] if noted else [])])
-    yield from ("", f"### {section.heading}", "")
-    yield from _table(["case", "cells", "before", "after", *(["note"] if noted else [])], rows)
-    firsts = [group.cells[0] for groups in section.groups.values() for group in groups]
-    commands = [command for cell in firsts if (command := report.again(cell))]
-    if commands:
-        yield from ("", "```sh", *commands, "```")
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    for row in (columns, ["---"] * len(columns), *rows):
-        yield f"| {' | '.join(row)} |"
+            yield f"{named}: {name} {number.before:.3g} before, {number.after:.3g} after"
 
 
 # JSON: keys and values are a contract, the headline is not
 
 
-def as_json(report: DiffReport) -> str:
+def _data(report: DiffReport, headline: Sequence[str]) -> dict[str, Any]:
     """Return the comparison for programs.
 
     Of two environments every cell is listed, of two sets of evidence those that are not the same.
@@ -387,7 +348,7 @@ def as_json(report: DiffReport) -> str:
     answer: dict[str, Any] = {
         "before": report.before,
         "after": report.after,
-        "headline": list(headline(report)),
+        "headline": list(headline),
         "counts": _counts(report.comparable),
     }
     if report.sides is None:
@@ -399,7 +360,7 @@ def as_json(report: DiffReport) -> str:
         or difference.moved
         or not (difference.change is CellChange.SAME and difference.is_comparable)
     ]
-    return json.dumps(answer, indent=1) + "\n"
+    return answer
 
 
 def _counts(differences: Iterable[CellDifference]) -> dict[str, int]:
