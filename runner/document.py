@@ -84,7 +84,7 @@ Part = Listing | Paragraph | Table | Folded
 class Document:
     """The answer of a command."""
 
-    headline: str = ""
+    headline: Line = ""
     """The whole answer in a sentence; empty where it consists of several."""
     parts: Sequence[Part]
     data: Any
@@ -101,7 +101,7 @@ def write(document: Document, form: str) -> str:
         case "markdown":
             return _joined(_markdown(document))
         case _:
-            return _joined([printable(document.headline), *map(_text, document.parts)])
+            return _joined([_said(document.headline), *map(_text, document.parts)])
 
 
 def _joined(blocks: Iterable[str]) -> str:
@@ -156,7 +156,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _markdown(document: Document) -> Iterator[str]:
     if document.headline:
-        yield f"**{_mark(document.headline)}**"
+        yield f"**{_marked(document.headline)}**"
     yield from map(_pasted, document.parts)
     if document.repeat:
         yield f"Repeat it:\n\n{fenced(document.repeat, 'sh')}"

@@ -170,8 +170,8 @@ def test_the_action_shows_a_known_bug_on_the_line_of_the_lock_and_fails(runner: 
     assert f"::error {ON_THE_LINE},title=gemma3_trainer_eval (bf16%2C measured)::" in runner.said
     page = "https://owner.github.io/repromatrix/case/gemma3_trainer_eval.html"
     assert f"%0A{page}\n" in runner.said
-    assert f"| [`gemma3_trainer_eval`]({page}): " in runner.summary
-    assert "| `uv.lock:22` | bf16 | measured |" in runner.summary
+    assert f"\n**[`gemma3_trainer_eval`]({page}): bf16, measured**\n" in runner.summary
+    assert "\n- pinned at uv.lock:22\n" in runner.summary
 
 
 def test_the_action_fails_on_what_is_configured_alone_and_writes_a_log(runner: Runner) -> None:
@@ -216,4 +216,4 @@ def test_the_hook_audits_the_lock_where_a_file_that_decides_has_changed(
     assert [name for name in names if decides.search(name)] == [*names[:3]]
     assert (hook["language"], hook["pass_filenames"]) == ("python", False)
     assert done.returncode == 1
-    assert "gemma3_trainer_eval  bf16  measured\n" in done.stdout
+    assert "gemma3_trainer_eval: bf16, measured\n" in done.stdout

@@ -11,16 +11,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from repromatrix.runner.audit import asking, render
+from repromatrix.runner.audit import asking
 from repromatrix.runner.audit.hits import Audit, Hit, audit
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import AuditQuestion, Spot
+from repromatrix.runner.audit.render import document
 from repromatrix.runner.audit.settings import AuditTerms
+from repromatrix.runner.document import Paragraph, write
 from repromatrix.runner.model.case import Block, Case, Trigger
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest
-from repromatrix.runner.text import join, plural, printable_lines
+from repromatrix.runner.text import join, plural
 
 _PART = re.compile(r"(_(text|vision|audio|model|encoder|decoder|thinker|talker))+$")
 """What the type of a part of a model ends with: `gemma3_text`."""
@@ -88,11 +90,10 @@ class Diagnosis:
 
     def text(self, *, verbose: bool = False) -> str:
         """Return the answer for people; with `verbose` every error, and every unknown cell."""
-        lines = [*([_described(self.model)] if self.model else []), *self.notes]
-        head = printable_lines("".join(f"{line}\n" for line in lines))
-        tail = printable_lines("".join(f"{line}\n" for line in ("", *self.swept)))
-        told = render.text(self.audit, self.terms, verbose=verbose, more=_MORE)
-        return head + told + (tail if self.swept else "")
+        model = [_described(self.model)] if self.model else []
+        answer = document(self.audit, self.terms, verbose=verbose, more=_MORE)
+        parts = [Paragraph([*model, *self.notes]), *answer.parts, Paragraph(self.swept)]
+        return write(dataclasses.replace(answer, parts=parts), "text")
 
     def __str__(self) -> str:
         """Return the answer for people."""

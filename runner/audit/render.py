@@ -1,9 +1,8 @@
-"""Render the answer of `audit` as text, Markdown or JSON; what `advise` shares with it."""
+"""The answer of `audit` in words, and for programs; what `advise` shares with it."""
 
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +12,22 @@ from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
 from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, fails_build
 from repromatrix.runner.audit.torches import public, release_of
+from repromatrix.runner.document import (
+    Code,
+    Document,
+    Line,
+    Listing,
+    Paragraph,
+    Part,
+    Reference,
+    Table,
+)
 from repromatrix.runner.evidence.commits import PinnedCommit
-from repromatrix.runner.markdown import code, plain
 from repromatrix.runner.model.case import Case, CaseKind
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
-from repromatrix.runner.text import join, plural, printable_lines, shorten
+from repromatrix.runner.text import join, plural, shorten
 
 if TYPE_CHECKING:
     from repromatrix.runner.audit.advice import Advice
@@ -108,24 +116,31 @@ def shared(answer: Audit | Advice) -> Iterator[str]:
         yield f"By shared code: {', '.join(cases)}."
 
 
-# Text
+def document(
+    audit: Audit,
+    terms: AuditTerms = _USUAL,
+    *,
+    verbose: bool = False,
+    full: bool = False,
+    more: str = _MORE,
+) -> Document:
+    """Return the answer as a document; `verbose` lists every unknown cell.
 
-
-def text(
-    audit: Audit, terms: AuditTerms = _USUAL, *, verbose: bool = False, more: str = _MORE
-) -> str:
-    """Return the answer for a terminal; with `verbose` also every unknown cell.
-
-    `more` says how to see what is not shown.
+    Many cases are a row each, unless it is `full`; `more` says how to see what is left out then.
     """
-    full = verbose or len(audit.hits) <= _FEW_HITS
-    blocks = [
-        [*audited(audit), conclusion(audit), *shared(audit), *judged_by(audit, terms)],
-        *([_block(hit) for hit in audit.hits] if full else [_lines(audit.hits)]),
-        list(upgrades(audit)),
-        [*_unknown(audit, verbose=verbose), *([] if full else [more])],
-    ]
-    return printable_lines("\n\n".join("\n".join(block) for block in blocks if block) + "\n")
+    full = full or verbose
+    spelled = full or len(audit.hits) <= _FEW_HITS
+    return Document(
+        headline=conclusion(audit),
+        parts=[
+            Paragraph([*audited(audit), *shared(audit), *judged_by(audit, terms)]),
+            *(_each(audit, terms) if spelled else [_table(audit.hits, terms)]),
+            *_upgrades(audit),
+            *_unknown(audit, verbose=verbose, reasons=len(audit.unknown) if full else _REASONS),
+            *([] if spelled else [Paragraph([more])]),
+        ],
+        data=_data(audit, terms),
+    )
 
 
 def audited(audit: Audit) -> Iterator[str]:
@@ -251,16 +266,22 @@ def because(one: IgnoredCase) -> str:
     return shorten(one.reason, _WIDE)
 
 
-def _lines(hits: Sequence[Hit]) -> list[str]:
-    """Return a line for each case: name, precisions, how sure, what avoids it, what it is."""
-    names = max(len(hit.case.name) for hit in hits)
-    levels = max(len(levels_of(hit.stands)) for hit in hits)
-    return [
-        f"  {hit.case.name:<{names}}  {_precisions(hit.stands):<14}"
-        f"  {levels_of(hit.stands):<{levels}}"
-        f"  {'; '.join([*sources(hit), _brief(hit)])}{_mark(hit)}"
+def _table(hits: Sequence[Hit], terms: AuditTerms) -> Table:
+    """Return a row for each case: name, precisions, how sure, what avoids it, what it is."""
+    rows = [
+        (
+            _name(hit, terms),
+            _precisions(hit.stands),
+            levels_of(hit.stands),
+            f"{'; '.join([*sources(hit), _brief(hit)])}{_mark(hit)}",
+        )
         for hit in hits
     ]
+    return Table(("case", "precisions", "level", "what avoids it"), rows)
+
+
+def _name(hit: Hit, terms: AuditTerms) -> Reference:
+    return Reference(hit.case.name, link_of(hit.case, terms))
 
 
 def _brief(hit: Hit) -> str:
@@ -274,20 +295,24 @@ def _brief(hit: Hit) -> str:
     return "; ".join([*(newer or older), *works[:1]]) or "nothing measured avoids it"
 
 
-def _block(hit: Hit) -> list[str]:
-    name = f"{hit.case.name}  {_precisions(hit.stands)}  {levels_of(hit.stands)}{_mark(hit)}"
-    headline = shorten(hit.seen.headline, _WIDE)
-    block = hit.case.block
-    kinds = f"can hit you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
-    rests_on = [*sources(hit), *_derivation(hit), *_changes(hit)]
-    lines = [block.title, kinds, headline, *rests_on, *avoiding(hit)]
-    return [name, *(f"  {line}" for line in lines)]
+def _each(audit: Audit, terms: AuditTerms) -> Iterator[Listing]:
+    """Yield all that is known of each case."""
+    pinned = pins_of(audit)
+    for hit in audit.hits:
+        block, place = hit.case.block, pinned(hit)
+        met = f"can hit you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
+        rests_on = [*sources(hit), *_derivation(hit), *_changes(hit)]
+        pin = [f"pinned at {place.file}:{place.line}"] if place else []
+        error = Code(shorten(hit.seen.headline, _WIDE))
+        cells = f": {_precisions(hit.stands)}, {levels_of(hit.stands)}{_mark(hit)}"
+        lines: list[Line] = [block.title, met, error, *pin, *rests_on, *avoiding(hit)]
+        yield Listing((_name(hit, terms), cells), lines)
 
 
 def _mark(hit: Hit) -> str:
-    kind = "" if hit.case.block.kind is CaseKind.BUG else f"  ({hit.case.block.kind}, intended)"
+    kind = "" if hit.case.block.kind is CaseKind.BUG else f" ({hit.case.block.kind}, intended)"
     as_described = hit.verdict is Verdict.AS_EXPECTED
-    return kind if as_described else f"{kind}  (not as the case describes it)"
+    return kind if as_described else f"{kind} (not as the case describes it)"
 
 
 def _precisions(cells: Sequence[CellAnswer]) -> str:
@@ -364,23 +389,22 @@ def _sure(remedy: Remedy, hit: Hit) -> str:
     return f"{levels_of(remedy.stands)}{only}{', disables the feature' if remedy.skips else ''}"
 
 
-def upgrades(audit: Audit) -> Iterator[str]:
+def _upgrades(audit: Audit) -> Iterator[Part]:
     """Yield what moving to another release fixes and breaks."""
     if audit.newest is None:
         return
     if audit.nearest is not None:
-        yield from _upgrade("nearest newer release on which all of this passes", audit.nearest)
+        yield _upgrade("nearest newer release on which all of this passes", audit.nearest)
     else:
-        yield "No newer release is measured to pass all of this."
+        yield Paragraph(["No newer release is measured to pass all of this."])
         if audit.fewest is not None and audit.fewest != audit.newest:
-            yield from _upgrade("nearest newer release with the fewest known bugs", audit.fewest)
+            yield _upgrade("nearest newer release with the fewest known bugs", audit.fewest)
     if audit.newest != audit.nearest:
-        yield from _upgrade("newest measured release", audit.newest)
+        yield _upgrade("newest measured release", audit.newest)
 
 
-def _upgrade(what: str, upgrade: Upgrade) -> Iterator[str]:
+def _upgrade(what: str, upgrade: Upgrade) -> Listing:
     companions = f" (measured with {_versions(upgrade.packages)})" if upgrade.packages else ""
-    yield f"To transformers {upgrade.release}, the {what}{companions}:"
     parts = {
         "fixes": upgrade.heals,
         "still has": upgrade.keeps,
@@ -389,79 +413,36 @@ def _upgrade(what: str, upgrade: Upgrade) -> Iterator[str]:
         "fails there, unknown here": upgrade.doubts,
         "unknown whether it fixes": upgrade.loses,
     }
-    for verb, spots in parts.items():
-        if spots:
-            yield f"  {verb} {len(by_case(spots))}: {listed(spots)}"
-    if not any(parts.values()):
-        yield "  fixes and breaks nothing that is known"
+    lines = [
+        f"{verb} {len(by_case(spots))}: {listed(spots)}" for verb, spots in parts.items() if spots
+    ] or ["fixes and breaks nothing that is known"]
     if upgrade.unknown:
-        yield f"  unknown there: {plural(len(upgrade.unknown), 'cell')}"
+        lines.append(f"unknown there: {plural(len(upgrade.unknown), 'cell')}")
+    return Listing(f"To transformers {upgrade.release}, the {what}{companions}:", lines)
 
 
-def _unknown(audit: Audit, *, verbose: bool, reasons: int = _REASONS) -> Iterator[str]:
+def _unknown(audit: Audit, *, verbose: bool, reasons: int) -> Iterator[Listing]:
     """Yield what is unknown, by its reason; with `verbose` every cell of every reason."""
     cells: dict[str, list[Spot]] = {}
     for cell in audit.unknown:
         cells.setdefault(cell.why, []).append(Spot(cell.case, cell.precision))
     if not cells:
         return
-    yield f"Unknown, {plural(len(audit.unknown), 'cell')}:"
     ordered = sorted(cells.items(), key=lambda item: -len(item[1]))
-    for why, spots in ordered if verbose else ordered[:reasons]:
-        yield f"  {why}: {listed(spots, len(spots) if verbose else 2)}"
-    if not verbose and len(ordered) > reasons:
-        yield f"  and {plural(len(ordered) - reasons, 'more reason')}; `--verbose` lists all"
-
-
-# Markdown
-
-
-def markdown(audit: Audit, terms: AuditTerms = _USUAL) -> str:
-    """Return the answer to paste."""
-    heads = ("case", "pinned at", "precisions", "level", "error", "avoided by", "works here")
-    table = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
-    pinned = pins_of(audit)
-    rows = [_row(hit, terms, pinned(hit)) for hit in audit.hits]
-    blocks = [
-        f"**{plain(conclusion(audit))}**",
-        "  \n".join(map(plain, [*audited(audit), *shared(audit), *judged_by(audit, terms)])),
-        *(["\n".join([*table, *rows])] if rows else []),
-        "\n".join(map(_item, upgrades(audit))),
-        "\n".join(map(_item, _unknown(audit, verbose=False, reasons=len(audit.unknown)))),
+    lines = [
+        f"{why}: {listed(spots, len(spots) if verbose else 2)}" for why, spots in ordered[:reasons]
     ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def _item(line: str) -> str:
-    """Return a line as an item of a list, at the same depth."""
-    bare = line.lstrip()
-    return f"{line[: len(line) - len(bare)]}- {plain(bare)}"
-
-
-def _row(hit: Hit, terms: AuditTerms, place: PinPlace | None) -> str:
-    versions = [_versions(change) for change in (hit.newer, hit.older) if change is not None]
-    works = [f"{remedy.name} ({_sure(remedy, hit)})" for remedy in hit.remedies]
-    told = "; ".join([hit.case.block.title, *sources(hit), *_changes(hit)])
-    link = link_of(hit.case, terms)
-    name = f"[`{hit.case.name}`]({link})" if link else f"`{hit.case.name}`"
-    cells = (
-        f"{name}: {plain(told)}{_mark(hit)}",
-        code(f"{place.file}:{place.line}") if place else "",
-        _precisions(hit.stands),
-        levels_of(hit.stands),
-        code(shorten(hit.seen.headline, _WIDE)),
-        " or ".join(versions) or "nothing measured",
-        ", ".join(works) or "nothing known",
-    )
-    return f"| {' | '.join(cells)} |"
+    if len(ordered) > reasons:
+        lines.append(f"and {plural(len(ordered) - reasons, 'more reason')}; `--verbose` lists all")
+    yield Listing(f"Unknown, {plural(len(audit.unknown), 'cell')}:", lines)
 
 
 # JSON: keys and values are a contract
 
 
-def as_json(audit: Audit, terms: AuditTerms = _USUAL) -> str:
+def _data(audit: Audit, terms: AuditTerms) -> dict[str, Any]:
     """Return the answer for a program."""
-    answer = {
+    return {
         "audited": _installed(audit.installed),
         "snapshot": snapshot_of(audit),
         "measured-on": {
@@ -486,7 +467,6 @@ def as_json(audit: Audit, terms: AuditTerms = _USUAL) -> str:
             "newest": _move(audit.newest),
         },
     }
-    return json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
 
 
 def settings_of(terms: AuditTerms) -> dict[str, Any] | None:

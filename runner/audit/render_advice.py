@@ -1,8 +1,7 @@
-"""Render the answer of `advise` as text, Markdown or JSON."""
+"""The answer of `advise` in words, and for programs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from repromatrix.runner.audit.render import (
     spot_names,
 )
 from repromatrix.runner.audit.settings import AuditTerms
-from repromatrix.runner.markdown import plain
+from repromatrix.runner.document import Code, Document, Fact, Line, Listing, Paragraph, Part
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Reading
@@ -30,17 +29,27 @@ _WIDE = 80
 _FEW = 3
 
 
-def text(advice: Advice, terms: AuditTerms = _USUAL) -> str:
-    """Return the answer for a terminal."""
-    excluded = [f"  {each.clause:<12} {_why(each)}" for each in advice.exclusions]
-    parts = (_answer, shared, _apart, _contradicted)
-    blocks = [[*part(advice)] for part in parts]
-    told = [*filter(None, [_measured(advice)]), *configured(terms)]
-    blocks += [excluded, [*_missing(advice)], told]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+def document(advice: Advice, terms: AuditTerms = _USUAL) -> Document:
+    """Return the answer as a document."""
+    first, *rest = _answer(advice)
+    excluded = [Fact(Code(each.clause), _why(each)) for each in advice.exclusions]
+    told = evidence(advice)
+    return Document(
+        headline=first,
+        parts=[
+            Paragraph(rest),
+            Paragraph([*shared(advice)]),
+            *_apart(advice),
+            *_contradicted(advice),
+            Listing("", excluded),
+            *_missing(advice),
+            Paragraph([*([f"{told}."] if told else []), *configured(terms)]),
+        ],
+        data=_data(advice, terms),
+    )
 
 
-def _answer(advice: Advice) -> Iterator[str]:
+def _answer(advice: Advice) -> Iterator[Line]:
     if not advice.question.is_about_cases:
         yield NO_CASE
         return
@@ -61,7 +70,7 @@ def _answer(advice: Advice) -> Iterator[str]:
     yield f"{newest.release} is the newest release on which all pass: {what}."
     if newest.not_applicable:
         yield f"Not applicable there: {listed(newest.not_applicable)}."
-    yield f"transformers{advice.specifier}"
+    yield Code(f"transformers{advice.specifier}")
     if advice.packages:
         others = ", ".join(f"{name} {version}" for name, version in advice.packages.items())
         yield f"Measured there with {others}, which these cases also depend on."
@@ -79,30 +88,31 @@ def _nearest(advice: Advice) -> ReleaseStanding | None:
     return min(reversed(decided), key=lambda standing: len(standing.failing))
 
 
-def _apart(advice: Advice) -> Iterator[str]:
+def _apart(advice: Advice) -> Iterator[Listing]:
     """Yield what is known of cases that no release by itself can run."""
     if any(standing.passing or standing.failing for standing in advice.apart):
-        yield "Cases that no release by itself can run:"
-        for standing in advice.apart:
-            groups = {
-                "fails": standing.failing,
-                "passes": standing.passing,
-                "unknown": standing.unknown,
-            }
-            clauses = [f"{word} {listed(spots)}" for word, spots in groups.items() if spots]
-            yield f"  {standing.release}: {'; '.join(clauses) or 'not applicable'}"
+        title = "Cases that no release by itself can run:"
+        yield Listing(title, [*map(_standing_alone, advice.apart)])
 
 
-def _contradicted(advice: Advice) -> Iterator[str]:
+def _standing_alone(standing: ReleaseStanding) -> str:
+    groups = {"fails": standing.failing, "passes": standing.passing, "unknown": standing.unknown}
+    clauses = [f"{word} {listed(spots)}" for word, spots in groups.items() if spots]
+    return f"{standing.release}: {'; '.join(clauses) or 'not applicable'}"
+
+
+def _contradicted(advice: Advice) -> Iterator[Part]:
     """Yield the pairs that fail on releases that the specifier allows, and what passes."""
     if not advice.contradicted or advice.newest is None:
         return
     names = " or ".join(advice.packages)
-    yield f"That alone is not enough: with another {names}, releases that it allows fail:"
-    for cells, error in _cited(advice.contradicted):
-        yield f"  {cells}: {error}"
+    yield Listing(
+        f"That alone is not enough: with another {names}, releases that it allows fail:",
+        [f"{cells}: {error}" for cells, error in _cited(advice.contradicted)],
+    )
     pins = " ".join(f"{name}=={version}" for name, version in advice.packages.items())
-    yield f"Measured to pass together: transformers=={advice.newest.release} {pins}"
+    together = Code(f"transformers=={advice.newest.release} {pins}")
+    yield Paragraph([("Measured to pass together: ", together)])
 
 
 def _cited(rows: Sequence[Observation]) -> Iterator[tuple[str, str]]:
@@ -136,14 +146,14 @@ def _why(exclusion: Exclusion) -> str:
     return f"{silent.release}: no chosen case is applicable there; {cells}"
 
 
-def _missing(advice: Advice) -> Iterator[str]:
+def _missing(advice: Advice) -> Iterator[Listing]:
     """Yield the command whose runs could change the answer."""
     if not advice.undecided:
         return
     names = [standing.release for standing in advice.undecided]
     shown = ", ".join(names if len(names) <= _FEW else [names[0], "…", names[-1]])
-    yield f"Not enough evidence for {plural(len(names), 'newer release')} ({shown}). Run:"
-    yield f"  {_command(advice.undecided)}"
+    title = f"Not enough evidence for {plural(len(names), 'newer release')} ({shown}). Run:"
+    yield Listing(title, [Code(_command(advice.undecided))])
 
 
 def _command(undecided: Sequence[ReleaseStanding]) -> str:
@@ -157,40 +167,10 @@ def _command(undecided: Sequence[ReleaseStanding]) -> str:
     )
 
 
-def _measured(advice: Advice) -> str:
-    told = evidence(advice)
-    return f"{told}." if told else ""
-
-
-def markdown(advice: Advice, terms: AuditTerms = _USUAL) -> str:
-    """Return the answer to paste."""
-    first, *rest = _answer(advice)
-    apart = [line.strip() for line in _apart(advice)]
-    why, *cells = [*_contradicted(advice)] or [""]
-    blocks = [
-        "  \n".join([f"**{plain(first)}**", *map(_line, rest)]),
-        *map(plain, shared(advice)),
-        *apart[:1],
-        "\n".join(f"- {plain(line)}" for line in apart[1:]),
-        plain(why),
-        "\n".join(f"- {plain(line)}" for line in cells[:-1]),
-        *map(plain, cells[-1:]),
-        "\n".join(f"- `{each.clause}`: {plain(_why(each))}" for each in advice.exclusions),
-        "  \n".join(_line(line.strip()) for line in _missing(advice)),
-        "  \n".join(filter(None, [_measured(advice), *map(plain, configured(terms))])),
-    ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def _line(text: str) -> str:
-    is_code = text.startswith(("transformers", "nox -s "))
-    return f"`{text}`" if is_code else plain(text)
-
-
-def as_json(advice: Advice, terms: AuditTerms = _USUAL) -> str:
+def _data(advice: Advice, terms: AuditTerms) -> dict[str, Any]:
     """Return the answer for a program; keys and values are a contract."""
     nearest = _nearest(advice)
-    answer = {
+    return {
         "cases": list(by_case(advice.spots)),
         "shared-code": dict(advice.by_shared_code),
         "precisions": list(map(str, advice.question.precisions)),
@@ -222,7 +202,6 @@ def as_json(advice: Advice, terms: AuditTerms = _USUAL) -> str:
         "measured-on": {"torch": list(advice.torch), "python": list(advice.python)},
         "exit": int(advice.code),
     }
-    return json.dumps(answer, indent=1, ensure_ascii=False) + "\n"
 
 
 def _cell(row: Observation) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from repromatrix.runner.audit import asking
-from repromatrix.runner.audit import render_advice as render
 from repromatrix.runner.audit.advice import advise as find
+from repromatrix.runner.audit.render_advice import document
 from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import (
@@ -17,6 +17,7 @@ from repromatrix.runner.cli.options import (
     print_stdout,
     stderr_console,
 )
+from repromatrix.runner.document import write
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
 
@@ -40,6 +41,6 @@ def advise_release(
     advice = find(asking.known_of(loaded, question, late_printer(console)), question)
     newest = advice.newest.release if advice.newest else loaded.matrix.releases[-1].name
     found = swept_models.answers(models, newest, question.precisions)
-    forms = {"text": render.text, "markdown": render.markdown, "json": render.as_json}
-    print_stdout(swept.added(forms[options.format](advice, terms), found, options.format))
+    answer = write(document(advice, terms), options.format)
+    print_stdout(swept.added(answer, found, options.format))
     return advice.code if question.chosen(loaded.cases) else swept.code_of(found)

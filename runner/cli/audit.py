@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner.audit import asking, render, render_ci
+from repromatrix.runner.audit import asking, render_ci
 from repromatrix.runner.audit.hits import Audit
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.lines import file_of
+from repromatrix.runner.audit.render import document
 from repromatrix.runner.audit.settings import (
     AuditTerms,
     FailOn,
@@ -33,6 +34,7 @@ from repromatrix.runner.cli.options import (
     print_stdout,
     stderr_console,
 )
+from repromatrix.runner.document import write
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
@@ -43,9 +45,7 @@ if TYPE_CHECKING:
     from repromatrix.runner.audit.swept import SweptAnswer
 
 
-_FORMATS: dict[str, Callable[[Audit, AuditTerms], str]] = {
-    "markdown": render.markdown,
-    "json": render.as_json,
+_FOR_CI: dict[str, Callable[[Audit, AuditTerms], str]] = {
     "sarif": render_ci.sarif,
     "github": render_ci.github,
 }
@@ -141,9 +141,10 @@ def _page(base_url: str) -> Callable[[str], str]:
 
 
 def told(report: Audit, form: str, terms: AuditTerms = _USUAL, *, verbose: bool = False) -> str:
-    """Return the answer in a format; `verbose` matters to text alone."""
-    render_as = _FORMATS.get(form)
-    return render_as(report, terms) if render_as else render.text(report, terms, verbose=verbose)
+    """Return the answer in a format; what is pasted says all of every case."""
+    if form in _FOR_CI:
+        return _FOR_CI[form](report, terms)
+    return write(document(report, terms, verbose=verbose, full=form == "markdown"), form)
 
 
 def exit_code(

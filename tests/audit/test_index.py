@@ -17,6 +17,7 @@ from repromatrix.runner.audit import asking, index, render, render_advice
 from repromatrix.runner.audit.advice import advise
 from repromatrix.runner.audit.hits import Audit, audit
 from repromatrix.runner.cli.audit import told
+from repromatrix.runner.document import write
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest
@@ -44,8 +45,8 @@ def answers(paths: Paths, mine: Installed) -> dict[str, str]:
     advice = advise(asking.known_of(loaded, question, print), question)
     return {
         **{form: told(found, form) for form in FORMATS},
-        "verbose": render.text(found, verbose=True),
-        "advice": render_advice.as_json(advice),
+        "verbose": write(render.document(found, verbose=True), "text"),
+        "advice": write(render_advice.document(advice), "json"),
     }
 
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from factories import BREAKS, case, cell, environment, installed, provenance, seen
 
-from repromatrix.runner.audit.hits import audit
+from repromatrix.runner.audit.hits import Audit, audit
 from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.questions import AuditQuestion, Level
-from repromatrix.runner.audit.render import text
+from repromatrix.runner.audit.render import document
+from repromatrix.runner.document import write
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
@@ -23,6 +24,10 @@ BF16 = AuditQuestion(precisions=(Precision.BF16,))
 LINE = {"4.49.0": PASSES, "4.50.0": FAILS, "4.51.0": PASSES}
 UNDER = "4.50.0+torch2.6.0"
 WARNING = "yours is torch 2.6.0"
+
+
+def text(found: Audit) -> str:
+    return write(document(found), "text")
 
 
 def under(

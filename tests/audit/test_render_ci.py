@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -18,7 +17,7 @@ from repromatrix.runner import project
 from repromatrix.runner.audit.hits import audit
 from repromatrix.runner.audit.known import known
 from repromatrix.runner.audit.questions import AuditQuestion
-from repromatrix.runner.audit.render import markdown
+from repromatrix.runner.audit.render import document
 from repromatrix.runner.audit.render_ci import _rule, github, sarif, workflow_command
 from repromatrix.runner.audit.settings import (
     AuditSettings,
@@ -27,6 +26,7 @@ from repromatrix.runner.audit.settings import (
     IgnoredCase,
     UsedSettings,
 )
+from repromatrix.runner.document import write
 from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.model.case import read_case
 from repromatrix.runner.model.outcomes import Outcome, Precision
@@ -268,6 +268,7 @@ def test_what_is_no_file_of_the_repository_is_named_in_a_log(
 
 
 def test_an_answer_to_paste_links_cases_and_names_the_line(lock: str) -> None:
-    (row,) = re.findall(r"(?m)^\| \[.*$", markdown(found(lock), expired()))
+    pasted = write(document(found(lock), expired(), full=True), "markdown")
 
-    assert row.startswith("| [`toy_00`](https://s/toy_00): A toy breaks | `a b/pins,1.txt:2` | ")
+    assert "\n**[`toy_00`](https://s/toy_00): bf16, measured" in pasted
+    assert "\n- pinned at a b/pins,1.txt:2\n" in pasted

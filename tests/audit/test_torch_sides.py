@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case, cell, environment, installed, provenance, seen
 
-from repromatrix.runner.audit.hits import audit, says_on
+from repromatrix.runner.audit.hits import Audit, audit, says_on
 from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.questions import AuditQuestion, Level, Says, Spot, named
-from repromatrix.runner.audit.render import text
+from repromatrix.runner.audit.render import document
+from repromatrix.runner.document import write
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -24,6 +25,10 @@ BF16 = AuditQuestion(precisions=(Precision.BF16,))
 DEPENDS = case(BREAKS.replace('when = ["transformers>=4.50,<4.51"]', 'when = ["torch<2.8"]'))
 LINE = {"4.49.0": PASSES, "4.50.0": PASSES, "4.51.0": PASSES}
 UNDER = {"4.49.0+torch2.6.0": FAILS, "4.51.0+torch2.6.0": FAILS, "4.50.0+torch2.8.0": PASSES}
+
+
+def text(found: Audit) -> str:
+    return write(document(found), "text")
 
 
 def evidence(torch: str, outcomes: Mapping[str, Outcome], unusable: str = "") -> KnownEvidence:

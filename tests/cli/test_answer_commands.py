@@ -80,7 +80,7 @@ def test_what_is_ignored_does_not_hit_and_versions_of_which_nothing_is_known_are
     unknown = call(environ, "audit", str(newer), *case)
 
     assert (hit.returncode, one.returncode, ignored.returncode) == (1, 1, 2)
-    assert "gemma3_trainer_eval  bf16  measured" in one.stdout
+    assert "gemma3_trainer_eval: bf16, measured" in one.stdout
     assert "--ignore: it leaves no case" in ignored.stderr
     assert unknown.returncode == 7
     assert "Ignored: blip2_load_half." in one.stdout

@@ -15,8 +15,9 @@ from repromatrix.runner import project
 from repromatrix.runner.audit.advice import advise
 from repromatrix.runner.audit.known import known as known_from
 from repromatrix.runner.audit.questions import AuditQuestion
-from repromatrix.runner.audit.render_advice import text
+from repromatrix.runner.audit.render_advice import document
 from repromatrix.runner.cli.lock import pin
+from repromatrix.runner.document import write
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.judging.ranges import Point, axes, deciding
@@ -158,7 +159,7 @@ def test_a_case_of_stacks_alone_advises_no_release_and_says_that_none_can_run_it
     found = advise(what_is_known({"4.49.0": Outcome.NOT_RUN}, stacky), AuditQuestion())
 
     assert found.newest is None
-    assert text(found).splitlines()[0] == "No release can run any of 1 case, fp32 bf16 fp16."
+    assert document(found).headline == "No release can run any of 1 case, fp32 bf16 fp16."
 
 
 def test_advice_says_what_is_known_of_a_case_in_the_stacks_that_can_run_it() -> None:
@@ -173,7 +174,7 @@ def test_advice_says_what_is_known_of_a_case_in_the_stacks_that_can_run_it() -> 
     facts = known_from({stacky.name: stacky}, known, rows)
     found = advise(facts, AuditQuestion(precisions=(Precision.BF16,)))
 
-    assert text(found).split("\n\n")[1].splitlines() == [
+    assert write(document(found), "text").split("\n\n")[1].splitlines() == [
         "Cases that no release by itself can run:",
         "  ms-swift3.10.0: fails toy_breaks (bf16)",
         "  ms-swift3.3.0: passes toy_breaks (bf16)",

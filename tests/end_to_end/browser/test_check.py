@@ -22,6 +22,7 @@ from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import AuditQuestion
+from repromatrix.runner.document import write
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.model.case import Trigger
 from repromatrix.runner.model.outcomes import Precision
@@ -190,8 +191,8 @@ def _told(evidence: KnownEvidence, asked: Mapping[str, Any]) -> dict[str, Any]:
         precisions=tuple(asked["precisions"]),
         models=frozenset({asked["model"]} - {None}),
     )
-    found = json.loads(audit_text.as_json(audit(mine, evidence, question)))
-    advice = json.loads(render_advice.as_json(advise(evidence, question)))
+    found = json.loads(write(audit_text.document(audit(mine, evidence, question)), "json"))
+    advice = json.loads(write(render_advice.document(advise(evidence, question)), "json"))
     return {
         "audit": {key: found[key] for key in OF_AUDIT},
         "advise": {key: advice[key] for key in OF_ADVICE},
