@@ -112,6 +112,12 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def checks(session: nox.Session) -> None:
+    """Show in numbers what must hold: `nox -s checks -- --help` lists what there is."""
+    _through(session, [_python(session, "tests"), "checks/run.py", *session.posargs])
+
+
+@nox.session(default=False)
 def drills(session: nox.Session) -> None:
     """Inject faults into the real runner, and count what goes wrong."""
     _python(session, "fuzz")

@@ -21,10 +21,6 @@ import shared
 
 from repromatrix.runner.paths import ROOT, Paths
 
-sys.path.insert(0, str(ROOT / "bench"))
-
-from same_answers import module_of
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -83,7 +79,7 @@ def run(
     options: Sequence[str] = (),
 ) -> Timed:
     """Run the main job of a checkout; raises SystemExit where it could not be run."""
-    program = [sys.executable, "-m", module_of(checkout)]
+    program = [sys.executable, "-m", "repromatrix"]
     with tempfile.TemporaryDirectory() as folder:
         environ = shared.environ(folder) | {
             "REPROMATRIX_ENVIRONMENTS": str(environments or Paths().built)

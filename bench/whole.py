@@ -57,7 +57,7 @@ def _told(
 
 def _options(checkout: Path) -> tuple[str, ...]:
     """Return how a checkout is asked for everything."""
-    program = [sys.executable, "-m", against.module_of(checkout), "matrix", "--help"]
+    program = [sys.executable, "-m", "repromatrix", "matrix", "--help"]
     with tempfile.TemporaryDirectory() as folder:
         text = against.printed(program, checkout, shared.environ(folder))
     return ("--all",) if "--all " in text else ()

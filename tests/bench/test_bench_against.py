@@ -28,7 +28,7 @@ else:
 def against(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "bench"))
     module = importlib.import_module("against")
-    monkeypatch.setattr(module, "ROOT", _checkout(tmp_path, "this", "runner", ["one", "two"]))
+    monkeypatch.setattr(module, "ROOT", _checkout(tmp_path, "this", "repromatrix", ["one", "two"]))
     return module
 
 
@@ -61,7 +61,7 @@ def test_both_run_once_untimed_and_then_in_turns_first_and_second(
 
 
 def test_checkouts_that_run_other_cells_are_not_timed(tmp_path: Path, against: ModuleType) -> None:
-    other = _checkout(tmp_path, "other", "runner", ["one"])
+    other = _checkout(tmp_path, "other", "repromatrix", ["one"])
 
     with pytest.raises(SystemExit, match=r"1 cells are run by one of both alone.*'two'"):
         against.measure(print, other)

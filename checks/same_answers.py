@@ -1,15 +1,12 @@
 """Ask two checkouts the same questions of the published evidence, and print every difference.
 
-    python bench/same_answers.py --before PATH --after PATH
+    nox -s checks -- same-answers --before PATH --after PATH
 
-Run it with an interpreter that both checkouts can use, such as `.nox/tests/bin/python`.
 Each checkout has an empty store of its own, no environments and no package index, so that nothing
 is measured and only published evidence answers. What is compared is data: JSON, CSV, exit codes.
 
 `accepted.toml` lists the differences that were decided, each with a sentence and a pattern. Every
 other difference is printed, and so is an accepted one that does not occur any more.
-
-Exit codes: 0 the answers are the same; 1 something differs; 2 bad usage; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,30 +23,21 @@ import os
 import random
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from questions import Printed, Question, as_csv, gathered, questions
+from checks.questions import Facts, Printed, Question, as_csv, gathered, questions
+from checks.table import Table
+from repromatrix.runner.errors import ExitCode
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from questions import Facts
-
-HERE = Path(__file__).parent
 LIMIT = 300.0
 """Seconds after which a question has no answer."""
-MODULES = ("repromatrix", "runner")
-"""What `python -m` starts in a checkout, newest generation first."""
-SPELLINGS = {"--evidence-only": ("--evidence-only", "--plan")}
-"""Options that were renamed: how they are called in each generation, newest first."""
 SILENT = (2, 70, 130)
 """Exit codes that say nothing of the question: bad usage, a fault of the program, interrupted."""
 
@@ -171,24 +159,6 @@ class Accepted:
 # The checkouts.
 
 
-def module_of(checkout: Path) -> str:
-    """Return what `python -m` starts in a checkout; raises ValueError where there is nothing."""
-    for name in MODULES:
-        code = f"import importlib.util as u; print(u.find_spec('{name}.__main__').origin)"
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONPATH": str(checkout)},
-            cwd=checkout,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode == 0 and Path(done.stdout.strip()).is_relative_to(checkout):
-            return name
-    msg = f"{checkout}: no checkout, it has none of {', '.join(MODULES)}"
-    raise ValueError(msg)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Side:
     """A checkout with a folder of its own: its store, its site, what questions name."""
@@ -196,21 +166,11 @@ class Side:
     checkout: Path
     folder: Path
 
-    @functools.cached_property
-    def module(self) -> str:
-        """What `python -m` starts; raises ValueError where there is nothing."""
-        return module_of(self.checkout)
-
     def start(self, question: Question) -> subprocess.Popen[bytes]:
-        """Start a question in the spelling of this checkout; what it prints goes into files."""
-        command = question.arguments[0]
-        words = [
-            self._spelling(command, word) if word in SPELLINGS else word
-            for word in question.arguments
-        ]
+        """Start a question; what it prints goes into files."""
         with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
             return subprocess.Popen(
-                [sys.executable, "-m", self.module, *words],
+                [sys.executable, "-m", "repromatrix", *question.arguments],
                 env=self._environ,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -239,22 +199,6 @@ class Side:
             "UV_OFFLINE": "1",
             "UV_CACHE_DIR": str(self.folder / "uv"),
         }
-
-    @functools.cache  # noqa: B019 - there are two
-    def _spelling(self, command: str, option: str) -> str:
-        told = subprocess.run(
-            [sys.executable, "-m", self.module, command, "--help"],
-            env=self._environ,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout
-        for name in SPELLINGS[option]:
-            if re.search(rf"(?<![\w-]){name}(?![\w-])", told):
-                return name
-        msg = f"{self.checkout}: {command} has none of {', '.join(SPELLINGS[option])}"
-        raise ValueError(msg)
 
 
 def ask(sides: Sequence[Side], question: Question) -> list[Printed]:
@@ -313,36 +257,28 @@ def _fault(question: Question, printed: Printed) -> str:
 # The program.
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Ask, compare, print; return the exit code."""
-    options = _options(words)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+def check(table: Table, options: argparse.Namespace) -> None:
+    """Ask, compare, print; raises SystemExit where the checkouts cannot be asked."""
     try:
         accepted = Accepted(options.accepted)
         with tempfile.TemporaryDirectory() as folder:
             sides, facts = _prepared(options, Path(folder))
-            left = _compared(sides, _chosen(questions(facts), options), accepted)
+            asked = _chosen(questions(facts), options)
+            left = _compared(sides, asked, accepted)
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nInterrupted: what is printed is not all.", file=sys.stderr)
-        return 130
-    return _summed_up(left, accepted, whole=not (options.quick or options.only))
-
-
-def _options(words: Sequence[str] | None) -> argparse.Namespace:
-    shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=shape)
-    parser.add_argument("--before", type=Path, required=True, help="the checkout as it was")
-    parser.add_argument("--after", type=Path, required=True, help="the checkout as it is")
-    parser.add_argument(
-        "--accepted", type=Path, default=HERE / "accepted.toml", help="the decided differences"
-    )
-    parser.add_argument("--quick", action="store_true", help="ask a tenth, drawn at random")
-    parser.add_argument("--seed", type=int, default=0, help="which tenth --quick draws")
-    parser.add_argument("--only", default="", metavar="COMMAND", help="ask one command alone")
-    return parser.parse_args(words)
+        raise SystemExit(ExitCode.BAD_INPUT) from error
+    table.count("questions asked of two checkouts", len(asked), "values that differ", left)
+    for why, count in accepted.counts.items():
+        if count:
+            print(f"Accepted, {count} times: {why}")
+    if accepted.counts and not (options.quick or options.only):
+        idle = [why for why, count in accepted.counts.items() if not count]
+        for why in idle:
+            print(f"Accepted, but it does not occur any more: {why}")
+        table.count(
+            "differences accepted", len(accepted.counts), "do not occur any more", len(idle)
+        )
 
 
 def _prepared(options: argparse.Namespace, folder: Path) -> tuple[list[Side], Facts]:
@@ -362,12 +298,13 @@ def _prepared(options: argparse.Namespace, folder: Path) -> tuple[list[Side], Fa
 
 
 def _chosen(asked: Sequence[Question], options: argparse.Namespace) -> list[Question]:
-    chosen = [one for one in asked if options.only in {"", one.arguments[0]}]
+    only = options.only.split(",")
+    chosen = [one for one in asked if only == [""] or one.arguments[0] in only]
     if not chosen:
         msg = f"--only: no question is about {options.only!r}"
         raise ValueError(msg)
     if options.quick:
-        draw = random.Random(options.seed)  # noqa: S311 - a sample, not a secret
+        draw = random.Random(options.seed)
         chosen = sorted(draw.sample(chosen, -(-len(chosen) // 10)), key=asked.index)
     return chosen
 
@@ -385,18 +322,3 @@ def _compared(sides: Sequence[Side], asked: Sequence[Question], accepted: Accept
             told = f"{number} of {len(asked)} questions, {left} differences, {minutes:.1f} min"
             print(told, end="\r" if live else "\n", file=sys.stderr, flush=True)
     return left
-
-
-def _summed_up(left: int, accepted: Accepted, *, whole: bool) -> int:
-    for why, count in accepted.counts.items():
-        if count:
-            print(f"Accepted, {count} times: {why}")
-    idle = [why for why, count in accepted.counts.items() if whole and not count]
-    for why in idle:
-        print(f"Accepted, but it does not occur any more: {why}")
-    print(f"{left} differences." if left else "The answers are the same.")
-    return 1 if left or idle else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

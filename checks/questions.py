@@ -16,12 +16,10 @@ import shlex
 import shutil
 import tarfile
 import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 INPUTS = Path(__file__).parent / "inputs"
 PRECISIONS = ("fp32", "bf16", "fp16")
@@ -183,7 +181,7 @@ def _blames(facts: Facts) -> Iterator[Question]:
     lines = _lines(facts)
     for area in facts.areas:
         mine = {key: line for key, line in lines.items() if facts.blocks[key[0]]["area"] == area}
-        draw = random.Random(area)  # noqa: S311 - always the same ones
+        draw = random.Random(area)
         for ends, number in ((list(_changes(mine)), 1), (list(_far_ends(mine)), 2)):
             for line, good, bad in draw.sample(ends, min(number, len(ends))):
                 yield _blame(*line, good, bad)

@@ -1,0 +1,66 @@
+"""What a check counts and measures, put into its place in a document."""
+
+from pathlib import Path
+
+import pytest
+
+from checks.table import Table
+
+PAGE = """# Reliability
+
+Before.
+<!-- check: kill -->
+old
+<!-- end -->
+Between.
+<!-- check: store -->
+kept
+<!-- end -->
+"""
+
+
+def test_a_table_takes_the_place_of_the_old_one_and_of_nothing_else(tmp_path: Path) -> None:
+    pages = [tmp_path / "reliability.md", tmp_path / "performance.md"]
+    for page, text in zip(pages, (PAGE, "# Performance\n"), strict=True):
+        page.write_text(text)
+    table = Table("kill")
+    table.count("kills of the runner", 1200, "cells lost", 0, "seed 7")
+    table.row("a cell", 2.5, "ms")
+
+    assert table.write(pages)
+    head, _, text = pages[0].read_text().partition("old")[0].partition("kill -->\n")
+    day, counts, figures = text.partition("\n<!-- end -->")[0].split("\n\n")
+    assert day.endswith("CPU only.")
+    assert counts.splitlines()[2] == "| kills of the runner | 1,200 | cells lost | 0 | seed 7 |"
+    assert figures.splitlines()[2] == "| a cell | 2.50 ms |  |"
+    assert pages[0].read_text() == PAGE.replace("old", f"{day}\n\n{counts}\n\n{figures}")
+    assert head == PAGE.partition("kill -->\n")[0]
+    assert pages[1].read_text() == "# Performance\n"
+
+
+def test_a_table_without_a_place_is_not_written(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE)
+
+    assert not Table("truth").write([page])
+    assert page.read_text() == PAGE
+
+
+@pytest.mark.parametrize(
+    ("counts", "passed"),
+    [
+        ([], False),
+        ([(0, 0)], False),
+        ([(3, 0), (0, 0)], False),
+        ([(3, 0), (3, 1)], False),
+        ([(3, 0), (3, 0)], True),
+    ],
+)
+def test_a_check_passes_where_all_was_tried_and_nothing_went_wrong(
+    *, counts: list[tuple[int, int]], passed: bool
+) -> None:
+    table = Table("kill")
+    for times, found in counts:
+        table.count("kills", times, "cells lost", found)
+
+    assert table.passed == passed
