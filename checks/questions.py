@@ -127,6 +127,10 @@ class Facts:
         """Return every area that a case has."""
         return sorted({block["area"] for block in self.blocks.values()})
 
+    def area(self, case: str) -> str:
+        """Return the area of a case; one with variants is called `case[variant]` in results."""
+        return str(self.blocks[case.partition("[")[0]]["area"])
+
     @property
     def models(self) -> list[str]:
         """Return every model that a case is about."""
@@ -180,7 +184,7 @@ def _blames(facts: Facts) -> Iterator[Question]:
     """Ask in each area between which releases it changed, between which it did not, and pairs."""
     lines = _lines(facts)
     for area in facts.areas:
-        mine = {key: line for key, line in lines.items() if facts.blocks[key[0]]["area"] == area}
+        mine = {key: line for key, line in lines.items() if facts.area(key[0]) == area}
         draw = random.Random(area)
         for ends, number in ((list(_changes(mine)), 1), (list(_far_ends(mine)), 2)):
             for line, good, bad in draw.sample(ends, min(number, len(ends))):
