@@ -107,8 +107,8 @@ def dist(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Time the runner against a plain loop and against the floor, side by side."""
-    _through(session, [_python(session, "tests"), "bench/bench.py", *session.posargs])
+    """Time a first hour, the corpus beside a plain loop, searches and the sweep."""
+    _through(session, [_python(session, "tests"), "checks/run.py", "bench", *session.posargs])
 
 
 @nox.session(default=False)

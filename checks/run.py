@@ -25,8 +25,8 @@ from checks.table import Table  # noqa: E402 - where it is found is said above
 from repromatrix.runner.errors import ExitCode, Interrupted  # noqa: E402
 from repromatrix.runner.signals import answering  # noqa: E402
 
-CHECKS = ("same-answers",)
-BENCHES: tuple[str, ...] = ()
+CHECKS = ("same-answers", "recall", "precision")
+BENCHES = ("first-hour", "corpus", "all", "replay", "commits", "sweep")
 """What `nox -s bench` measures; a module each, as the checks are, with `check(table, options)`."""
 
 _COUNT: dict[str, Any] = {"type": int, "metavar": "N", "default": 0}
@@ -42,6 +42,9 @@ OPTIONS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
         {**_PATH, "default": HERE / "accepted.toml"},
     ),
     "quick": (("same-answers",), "ask a tenth of the questions, drawn at random", _FLAG),
+    "release": (("corpus", "all"), "these releases", _NAMES),
+    "against": (("corpus", "all"), "another checkout, which is run as well", _PATH),
+    "readme": (("first-hour",), "also run the linters and the tests in the fresh clone", _FLAG),
     "seed": (("same-answers",), "what is drawn at random", _COUNT),
     "only": (("same-answers",), "these commands", _NAMES),
 }

@@ -15,7 +15,6 @@ from types import ModuleType
 
 # In place of this folder: a drill may be called as a module of the standard library is.
 sys.path.pop(0)
-sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from drills.tally import Tally
@@ -35,7 +34,6 @@ DRILLS: tuple[str, ...] = (
     "hostile",
     "isolation",
     "bombs",
-    "walled",
     "kill",
     "interrupt",
     "truth",

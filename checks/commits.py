@@ -1,9 +1,11 @@
-"""What searches over commits cost: trials over 256 commits, how many imports long one is, and
-how many trials it saves to pin many changes at once.
+"""Count the trials of a search over 256 commits, and those that pinning many changes saves.
+
+The commits are of one release's sources, and are really run.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -12,23 +14,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-import pinning
-
+from checks import pinning
+from checks.table import Table
 from repromatrix.runner import project
 from repromatrix.runner.environments import building
 from repromatrix.runner.paths import ROOT, Paths
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    Row = Callable[..., None]
-
 CASE = "blip2_load_half"
 OLDER, NEWER = "4.49.0", "4.50.0"
-COMMITS, BREAKS = 256, 171
+COMMITS, BREAKS, MOST = 256, 171, 10
 MODEL = "src/transformers/models/blip_2/modeling_blip_2.py"
 PLANTED = """
 _STATE = {state:03}
@@ -44,30 +42,24 @@ Blip2ForConditionalGeneration.forward = _planted
 IMPORT = "from transformers import Blip2Config, Blip2ForConditionalGeneration"
 
 
-def measure(row: Row, clones: Sequence[Path] = ()) -> None:
-    """Search 256 commits of one release's sources, really running them; `row` prints a number.
-
-    What pinning many changes saves is counted without running them, also in clones.
-    """
-    pinning.measure(row, clones)
+def check(table: Table, _options: argparse.Namespace) -> None:
+    """Count both."""
+    pinning.count(table)
     with tempfile.TemporaryDirectory() as folder:
         clone, python = _clone(Path(folder) / "transformers")
         begin = time.perf_counter()
         answer = _bisect(Path(folder), clone)
         seconds = time.perf_counter() - begin
-    found = answer["commit"]["subject"] == f"state {BREAKS}"
+    is_other = answer["commit"]["subject"] != f"state {BREAKS}"
     trials, again = len(answer["trials"]), len(answer["confirmations"])
-    row("trials over 256 commits", trials, "", f"wanted: at most 10; exact: {found}")
-    row("both sides once more", again, "", "beside the search")
-    row("whole search over 256 commits", seconds, "s", "no installs")
+    table.count(f"a search over {COMMITS} commits", 1, "another commit found", is_other)
+    table.count("its trials", trials, f"over {MOST}", max(0, trials - MOST))
+    table.row("both sides once more", again, "", "beside the search")
+    table.row("whole search", seconds, "s", "no installs")
     imports = statistics.median(_imports(python))
-    row("one import of the case's model", imports, "s", "in a fresh interpreter, warm")
-    row(
-        "one trial in imports",
-        seconds / (trials + again) / imports,
-        "",
-        "wanted: at most 2, and the case",
-    )
+    table.row("one import of the case's model", imports, "s", "in a fresh interpreter, warm")
+    one = seconds / (trials + again) / imports
+    table.row("one trial in imports", one, "", "wanted: at most 2, and the case")
 
 
 def _clone(folder: Path) -> tuple[Path, Path]:
@@ -110,7 +102,7 @@ def _git(folder: Path, *arguments: str, given: str = "") -> None:
     )
 
 
-def _bisect(folder: Path, clone: Path) -> dict[str, object]:
+def _bisect(folder: Path, clone: Path) -> dict[str, Any]:
     environ = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environ["REPROMATRIX_STORE"] = str(folder / "store.sqlite")
     ends = ["--release", f"{OLDER},{NEWER}", "--good", f"main~{COMMITS}", "--bad", "main"]
@@ -119,7 +111,7 @@ def _bisect(folder: Path, clone: Path) -> dict[str, object]:
     done = subprocess.run(
         command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, text=True, check=True
     )
-    answer: dict[str, object] = json.loads(done.stdout)
+    answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 

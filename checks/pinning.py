@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import random
-import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from repromatrix.runner import project
+import factories
+from histories import History, sources
+
+from checks.table import Table
 from repromatrix.runner.bisect.clone import Clone, open_clone
 from repromatrix.runner.bisect.commit_search import CommitSearch, Inquiry, search
 from repromatrix.runner.bisect.commit_trials import CommitTrial, Trial
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Answer, Edge
-from repromatrix.runner.evidence import commits as commit_evidence
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.paths import Paths
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-
-import factories
-from histories import History, sources
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    Row = Callable[..., None]
 
 SEED = 18
 COMMITS = 180
@@ -52,22 +42,11 @@ class KnownHistory:
 
     clone: Clone
     places: dict[str, int]
-    """Where each commit stands on the main branch, and what leaves it there."""
+    """Where each commit stands on the main branch; a release is where its branch leaves it."""
     changes: tuple[KnownChange, ...]
 
-    def row(self, row: Row, what: str, note: str) -> None:
-        """Pin every change at once and one by one; `row` prints the numbers."""
-        together, exact = self.trials(self.changes)
-        apart = [self.trials([change]) for change in self.changes]
-        alone = sum(tried for tried, _ in apart)
-        exact = exact and all(found for _, found in apart)
-        row(f"{what} changes", len(self.changes), "", note)
-        row(f"trials of {what} changes, pinned one by one", alone, "", "")
-        row(f"trials of {what} changes, pinned at once", together, "", f"exact: {exact}")
-        row(f"share of trials, {what}", 100 * together / alone, "%", f"limit {LIMIT}")
-
-    def trials(self, changes: Sequence[KnownChange]) -> tuple[int, bool]:
-        """Return how many commits a search of some changes tries, and whether all are found."""
+    def trials(self, changes: Sequence[KnownChange]) -> tuple[int, int]:
+        """Return how many commits a search of some changes tries, and how many are not found."""
         # A case may change twice: what a question asks is told by what it is, not what it is like.
         known = {id(change.inquiry.asked): change for change in changes}
         tried = 0
@@ -80,11 +59,11 @@ class KnownHistory:
         answers = search(
             [CommitSearch(change.inquiry, self.clone) for change in changes], try_commit
         )
-        exact = all(
-            answer.culprit is not None and answer.culprit.sha == change.culprit
+        missed = sum(
+            answer.culprit is None or answer.culprit.sha != change.culprit
             for answer, change in zip(answers, changes, strict=True)
         )
-        return tried, exact
+        return tried, missed
 
     def _says(self, trial: Trial, change: KnownChange) -> CommitTrial:
         is_bad = self._holds(trial.commit, change.culprit) is (change.inquiry.edge is Edge.RISE)
@@ -98,58 +77,25 @@ class KnownHistory:
 
     def _holds(self, commit: str, culprit: str) -> bool:
         """Say whether a commit has another in its past, or is that one."""
-        if commit in self.places and culprit in self.places:
-            return self.places[commit] >= self.places[culprit]
-        asked = ("merge-base", "--is-ancestor", culprit, commit)
-        return self.clone.repository.ask(*asked) is not None
+        return self.places[commit] >= self.places[culprit]
 
 
-def measure(
-    row: Row, clones: Sequence[Path] = (), cases: Sequence[int] = CASES, commits: int = COMMITS
-) -> None:
-    """Count in a made-up history, and in clones over what is published of them."""
+def count(table: Table, cases: Sequence[int] = CASES, commits: int = COMMITS) -> None:
+    """Pin every change at once and one by one."""
     with tempfile.TemporaryDirectory() as folder:
         history = make_up(Path(folder) / "clone", cases, commits)
-        pairs = f"{commits} commits between each of {len(cases)} pairs of releases"
-        history.row(row, "made-up", pairs)
-    for folder in clones:
-        clone = open_clone(folder)
-        history = published(clone)
-        if history.changes:
-            history.row(row, clone.sources.package, "those of commits.csv that are pinned")
-
-
-def published(clone: Clone) -> KnownHistory:
-    """Return the published changes of a clone's package; those that it does not hold are left out.
-
-    Changes that only an environment beside the releases shows are left out as well.
-    """
-    loaded = project.load(Paths())
-    rows = [
-        row
-        for row in commit_evidence.published_commits(loaded.paths).values()
-        if row.package == clone.sources.package and clone.repository.resolve(row.commit)
-    ]
-    main = clone.repository.first_parents(clone.main)
-    changes = (
-        KnownChange(
-            inquiry=Inquiry(
-                asked=CaseQuestion(
-                    case=loaded.cases[row.case],
-                    workaround=row.workaround,
-                    precision=Precision(row.precision),
-                    device=Device(row.device),
-                ),
-                edge=Edge.RISE if row.change == "break" else Edge.FALL,
-                older=loaded.environments[row.before],
-                newer=loaded.environments[row.at],
-            ),
-            culprit=row.commit,
-        )
-        for row in rows
-    )
-    places = {sha: place for place, sha in enumerate(reversed(main))}
-    return KnownHistory(clone=clone, places=places, changes=tuple(changes))
+        together, missed = history.trials(history.changes)
+        apart = [history.trials([change]) for change in history.changes]
+    alone = sum(tried for tried, _ in apart)
+    missed += sum(number for _, number in apart)
+    note = f"{commits} commits between each of {len(cases)} pairs of releases"
+    table.count("made-up changes", len(history.changes), "pinned to another commit", missed, note)
+    table.row("trials, pinned one by one", alone, "")
+    table.row("trials, pinned at once", together, "")
+    share = 100 * together / alone
+    table.row("share of the trials", share, "%")
+    what = f"took over {LIMIT} % of the trials"
+    table.count("changes pinned at once", len(history.changes), what, share > LIMIT)
 
 
 def make_up(folder: Path, cases: Sequence[int], commits: int) -> KnownHistory:
@@ -175,7 +121,7 @@ def make_up(folder: Path, cases: Sequence[int], commits: int) -> KnownHistory:
 
 def _changes(cases: Sequence[int], commits: int, shas: Mapping[str, str]) -> Iterator[KnownChange]:
     """Yield a change for both half precisions of each case: most cases fail alike in both."""
-    chance = random.Random(SEED)  # noqa: S311 - the same history each time
+    chance = random.Random(SEED)
     for stretch, count in enumerate(cases):
         older, newer = (factories.environment(f"4.{50 + stretch + side}.0") for side in (0, 1))
         for number in range(count):

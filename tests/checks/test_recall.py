@@ -6,10 +6,10 @@ import tomllib
 from dataclasses import replace
 
 import pytest
-import recall
 from factories import BREAKS, case
 from swept import LINE, line, numbers, record
 
+from checks import recall
 from repromatrix.runner import project
 from repromatrix.runner.evidence.swept.records import ProbeStatus
 from repromatrix.runner.model.case import Symptom

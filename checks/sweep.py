@@ -1,4 +1,4 @@
-"""What a sweep takes: a release, its further classes, a patch release, and all of them.
+"""Time a sweep: a release, its further classes, a patch release, and all of them, estimated.
 
 An eighth of the architectures of the newest release is run, and counted eight times: what a run
 takes once is in it eight times, too.
@@ -6,47 +6,43 @@ takes once is in it eight times, too.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 import sys
 import tempfile
-from typing import TYPE_CHECKING
 
-import shared
-
+from checks import runs
+from checks.table import Table
 from repromatrix.runner import project
+from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.evidence.swept.published import read_history
 from repromatrix.runner.paths import ROOT, Paths
 from repromatrix.sweep.measure import releases_of
 
-if TYPE_CHECKING:
-    from shared import Row
-
-    from repromatrix.runner.evidence.swept.history import SweepHistory
-
 SHARE = 8
 _FP16 = tuple(f"--probe={probe.name}" for probe in PROBES if probe.dtype == "fp16")
 
 
-def measure(row: Row) -> None:
-    """Measure each; `row` prints one number."""
+def check(table: Table, _options: argparse.Namespace) -> None:
+    """Measure each."""
     line = read_history(Paths().published)
     newest = releases_of(project.load(Paths()))[-1]
     whole = _minutes(newest)
-    row(f"{newest}, core-minutes", whole, "min", "fp32, bf16, autocast; wanted: under 25")
+    table.row(f"{newest}, core-minutes", whole, "min", "fp32, bf16, autocast; wanted: under 25")
     fp16 = _minutes(newest, *_FP16)
-    row("… its probes in fp16", fp16, "min", "feature releases, and patches that differ")
+    table.row("… its probes in fp16", fp16, "min", "feature releases, and patches that differ")
     classes = _minutes(newest, "--classes")
-    row("… its further classes, the cheapest probes", classes, "min", "wanted: under 15")
+    table.row("… its further classes, the cheapest probes", classes, "min", "wanted: under 15")
     shares = {name: _share(line, name) for name in line.releases}
     between = [share for name, share in shares.items() if name not in line.whole]
     patch = statistics.median(between) * (whole + fp16)
     told = f"{100 * statistics.median(between):.0f}% of the architectures; wanted: under 8"
-    row("a patch release, median", patch, "min", told)
+    table.row("a patch release, median", patch, "min", told)
     hours = sum(shares.values()) * (whole + fp16) / 60
     told = f"{len(line.whole)} whole, {len(between)} where neighbours differ; wanted: under 12"
-    row("all releases, core-hours", hours, "h", told)
+    table.row("all releases, core-hours", hours, "h", told)
 
 
 def _share(line: SweepHistory, name: str) -> float:
@@ -60,8 +56,7 @@ def _minutes(release: str, *options: str) -> float:
     sides = ["--release", release, "--against", release, "--shard", f"1/{SHARE}"]
     command = [sys.executable, "-m", "repromatrix", "sweep", *sides, *options]
     with tempfile.TemporaryDirectory() as folder:
-        before = shared.spent()
-        subprocess.run(
-            command, cwd=ROOT, env=shared.environ(folder), capture_output=True, check=True
-        )
-        return (shared.spent() - before) * SHARE / 60
+        before = runs.processor()
+        environ = runs.environ(folder)
+        subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, check=True)
+        return (runs.processor() - before) * SHARE / 60

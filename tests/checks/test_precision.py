@@ -1,7 +1,9 @@
 """The findings that were drawn at random, to say how many are true."""
 
-import precision
+from argparse import Namespace
 
+from checks import precision
+from checks.table import Table
 from repromatrix.runner.evidence.swept.triage import load_triage
 
 
@@ -17,12 +19,15 @@ def test_a_hundred_findings_were_drawn_and_none_twice() -> None:
 
 
 def test_what_was_judged_of_them_is_counted() -> None:
-    told = {}
-    precision.measure(lambda what, number, *_: told.update({what: number}))
-    verdicts = {name: count for name, count in told.items() if name.startswith("judged: ")}
-    assert told["judged"] == sum(verdicts.values())
+    table = Table("precision")
+    precision.check(table, Namespace())
+    told = {what: int(figure.split()[0]) for what, figure, _ in table.figures}
+    verdicts = {what: number for what, number in told.items() if what.startswith("judged: ")}
     false = sum(verdicts.get(f"judged: {name}", 0) for name in ("artefact", "by design"))
-    assert told["true"] == told["judged"] - false
+
+    assert table.passed
+    assert sum(verdicts.values()) == 100
+    assert told["true"] == 100 - false
 
 
 def test_what_others_took_the_place_or_name_of_was_drawn() -> None:
