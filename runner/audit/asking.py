@@ -29,6 +29,7 @@ from repromatrix.runner.evidence.snapshot import newest, today
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.environment_name import under_torch, with_torch
+from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 from repromatrix.runner.paths import Paths
@@ -141,15 +142,20 @@ def known_of(
     names = {case.name for case in question.chosen(loaded.cases)}
     torch, keep = _torch(installed), _wanted(loaded, question, installed)
     keep_other = _wanted_under(torch, keep, loaded) if torch else None
-    if isinstance(loaded, EvidenceIndex):
-        ours, others = loaded.lines(names, keep, keep_other)
-        held = {name for cells in others.values() for name in cells}
+    local = _local(loaded.paths, warn, names, keep)
+    if isinstance(loaded, EvidenceIndex) and not any(
+        under_torch(row.cell.environment) for row in local
+    ):
+        lines = loaded.lines(names, keep, keep_other)
+        held = {name for cells in lines[1].values() for name in cells}
         torches = _telling_torches(loaded, names, held, torch) if torch else []
-        found = loaded.known(ours, others, torches, torch)
+        found = loaded.known(lines, torches, torch, local)
     else:
         from repromatrix.runner.evidence import answers  # noqa: PLC0415 - an index does without
 
-        rows = answers.both(loaded.paths, warn, names, keep)
+        if isinstance(loaded, EvidenceIndex):  # it holds no environments that are only local
+            loaded = project.load(loaded.paths, code=False)
+        rows = [*answers.published_rows(loaded.paths, names, keep), *local]
         if keep_other:
             rows += answers.under_torches(loaded.paths, names, keep_other)
             held = {row.cell.environment for row in rows}
@@ -158,6 +164,17 @@ def known_of(
         commits = known_commits(loaded.paths).values()
         found = known(loaded.cases, loaded.environments, rows, commits, torch)
     return dataclasses.replace(found, snapshot=newest(loaded.paths.published))
+
+
+def _local(
+    paths: Paths, warn: Callable[[str], None], names: Collection[str], keep: Keep
+) -> list[Observation]:
+    """Return what this machine measured of some cases."""
+    if not paths.store.exists():
+        return []
+    from repromatrix.runner.evidence import answers  # noqa: PLC0415 - mostly there is no store
+
+    return answers.stored(paths, warn, names, keep)
 
 
 def _torch(installed: Installed | None) -> str:

@@ -17,7 +17,7 @@ import os
 import pickle
 import stat
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -106,20 +106,29 @@ class EvidenceIndex:
         return _kept(self.ours, names, keep), others
 
     def known(
-        self, ours: Lines, others: OtherLines, torches: Iterable[str], torch: str
+        self,
+        lines: tuple[Lines, OtherLines],
+        torches: Iterable[str],
+        torch: str,
+        local: Sequence[Observation] = (),
     ) -> KnownEvidence:
         """Return what is known from lines of it, to somebody with a torch.
 
-        `torches` names the environments under other torches that count.
+        `torches` names the environments under other torches that count. `local` is what this
+        machine measured, under the torch of the releases.
         """
+        ours, others = lines
         held = {name: self.torches[name] for name in torches if name in self.torches}
         counting = {
             line: {name: cell for name, cell in cells.items() if cell and name in held}
             for line, cells in others.items()
         }
+        rows = _Rows(self.paths, ours, counting)
+        contested = rows.add(local, self.cases, still(self.environments)) if local else {}
         return concluded(
-            *(self.cases, {**self.environments, **held}, ours, counting),
-            _Rows(self.paths, ours, counting).row,
+            *(self.cases, {**self.environments, **held}, rows.ours, counting),
+            rows.row,
+            contested=contested,
             commits=known_commits(self.paths).values(),
             torch=torch,
         )
@@ -139,10 +148,38 @@ def _kept(
 
 
 class _Rows:
-    """The published rows of cells whose results are known already."""
+    """The rows of cells whose results are known already."""
 
     def __init__(self, paths: Paths, ours: Lines, others: Lines) -> None:
-        self._paths, self._ours, self._others = paths, ours, others
+        self._paths, self.ours, self._others = paths, ours, others
+        self._answering: Mapping[Cell, Observation] = {}
+
+    def add(
+        self,
+        local: Sequence[Observation],
+        cases: Mapping[str, Case],
+        environments: Mapping[str, Environment],
+    ) -> Mapping[Cell, Observation]:
+        """Let rows of this machine count beside what is published of their cells.
+
+        Return the cells about which the two disagree.
+        """
+        from repromatrix.runner.evidence import answers  # noqa: PLC0415 - an index does without
+
+        wanted: dict[Line, set[str]] = {}
+        for cell in (row.cell for row in local):
+            wanted.setdefault(cell.line, set()).add(cell.environment)
+        names = {case for case, *_ in wanted}
+        beside = answers.published_rows(self._paths, names, lambda *line: wanted.get(line, ()))
+        self._answering, contested = current([*beside, *local], cases, environments)
+        ours = {line: dict(cells) for line, cells in self.ours.items()}
+        for line, there in wanted.items():
+            for name in there:
+                ours.setdefault(line, {}).pop(name, None)
+        for cell, row in self._answering.items():
+            ours[cell.line][cell.environment] = measured(row)
+        self.ours = ours
+        return contested
 
     @cached_property
     def _published(self) -> PublishedSet:
@@ -154,9 +191,11 @@ class _Rows:
 
     def row(self, cell: Cell) -> Observation:
         """Return the row of a cell; raises RunnerError where it says something else by now."""
+        if cell in self._answering:
+            return self._answering[cell]
         is_other = under_torch(cell.environment) is not None
         row = (self._torches if is_other else self._published).row(cell)
-        lines = self._others if is_other else self._ours
+        lines = self._others if is_other else self.ours
         if row is None or measured(row) != lines[cell.line][cell.environment]:
             where = self._paths.shown(self._paths.published)
             raise refuse(Problem(where, "it changed while it was read", "Ask again."))
@@ -169,10 +208,10 @@ class _Rows:
 def load(paths: Paths) -> EvidenceIndex | None:
     """Return the index of the evidence as it stands; None where there can be none.
 
-    There is none where this machine has measured something, and where the published evidence has
-    faults: whoever reads its files names them. Raises RunnerError for other faults.
+    There is none where the published evidence has faults: whoever reads its files names them.
+    Raises RunnerError for other faults.
     """
-    if paths.own or paths.store.exists():
+    if paths.own:
         return None
     place = paths.state / "index"
     try:

@@ -222,12 +222,15 @@ def test_a_home_that_is_not_there_is_not_made(
     assert place(paths).is_file()
 
 
-def test_a_store_counts_beside_what_is_published(paths: Paths) -> None:
+def test_a_store_counts_beside_what_is_published(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = answers(paths, MINE)
     Toy(paths, case_text(BREAKS)).measured("++++++").repeated()
 
-    assert index.load(paths) is None
     assert answers(paths, MINE) == from_files(paths, MINE) != before
+    monkeypatch.setattr(project, "load", unread)
+    assert answers(paths, MINE) != before
 
 
 def test_of_two_rows_of_a_cell_the_rule_of_all_answers(paths: Paths) -> None:
