@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
@@ -32,7 +33,6 @@ from repromatrix.runner.audit.questions import (
     Spot,
     Vectors,
     VersionNeighbours,
-    around,
     conclude,
     deciding,
     named,
@@ -107,14 +107,25 @@ def _grid(number: int, case: Case, names: tuple[str, ...], evidence: KnownEviden
             for name, vector in sorted(measured.items(), key=lambda item: item[1])
         }
     )
-    alike: Numbered[tuple[tuple[str, ...], ...]] = Numbered()
+    at_most = [_at_most(placed, axis, 2 * len(line) + 1) for axis, line in enumerate(lines)]
+    alike: Numbered[tuple[int, int]] = Numbered()
     neighbourhoods: list[VersionNeighbours] = []
     places = []
     for ours in itertools.product(*(range(2 * len(line) + 1) for line in lines)):
-        near = around(ours, placed)
-        places.append(alike.number((near.exact, near.below, near.above)))
+        below = above = (1 << len(placed)) - 1
+        for place, masks in zip(ours, at_most, strict=True):
+            below &= masks[place]
+            above &= ~masks[place - 1] if place else above
+        places.append(alike.number((below, above)))
         if places[-1] == len(neighbourhoods):
-            neighbourhoods.append(near)
+            neighbourhoods.append(
+                VersionNeighbours(
+                    vectors=placed,
+                    exact=_named(placed, below & above),
+                    below=_named(placed, below)[::-1],
+                    above=_named(placed, above),
+                )
+            )
     return PlaceGrid(
         number=number,
         names=names,
@@ -122,6 +133,18 @@ def _grid(number: int, case: Case, names: tuple[str, ...], evidence: KnownEviden
         places=tuple(places),
         neighbourhoods=tuple(neighbourhoods),
     )
+
+
+def _at_most(placed: Vectors, axis: int, length: int) -> list[int]:
+    """Return by place on a line which environments are there or before it, a bit for each."""
+    at = [0] * length
+    for bit, vector in enumerate(placed.values()):
+        at[vector[axis]] |= 1 << bit
+    return [*itertools.accumulate(at, or_)]
+
+
+def _named(placed: Vectors, mask: int) -> tuple[str, ...]:
+    return tuple(name for bit, name in enumerate(placed) if mask >> bit & 1)
 
 
 class _Decisions:
@@ -343,6 +366,15 @@ class _CaseCells:
         }
         self.concluded = {spot: concluded for spot, (concluded, _) in found.items()}
         self.series = {spot: number for spot, (_, number) in found.items()}
+        numbers: Numbered[object] = Numbered()
+        self.ways = {
+            each: [
+                numbers.number(tuple(one[:2] for one in found))
+                for found in zip(*(self.concluded[way, each] for way in case.branches), strict=True)
+            ]
+            for each in _PRECISIONS
+        }
+        """By place, the number of what its cells say, of all workarounds in turn."""
         # Thousands of neighbourhoods rest on the same few rows and remedies.
         self.failures: dict[object, tuple[int, int, Numbers]] = {}
         self.remedies: dict[object, tuple[Numbers, ...]] = {}
@@ -400,10 +432,9 @@ class _CaseCells:
 
     def _remedies(self, precisions: Sequence[Precision], place: int) -> tuple[Numbers, ...]:
         """Return the numbers of the workarounds that pass, each with where it does."""
-        ways = list(self.case.block.workarounds)
-        found = (self.concluded[way, each][place] for way in ways for each in precisions)
-        key = tuple(precisions), tuple((one.says.value, one.level.value) for one in found)
+        key = (*((each, self.ways[each][place]) for each in precisions),)
         if key not in self.remedies:
+            ways = list(self.case.block.workarounds)
             cells = [self._answer(PLAIN, each, place) for each in precisions]
 
             def tried(name: str, cell: CellAnswer) -> CellAnswer:
