@@ -168,7 +168,7 @@ def test_the_sweep_inside_an_environment_imports_what_is_under_test_and_itself(w
     }
 
 
-@pytest.mark.parametrize("where", SWEEP.keys() - CHILD.keys())
+@pytest.mark.parametrize("where", sorted(SWEEP.keys() - CHILD.keys()))
 def test_the_sweep_imports_what_measures_and_what_is_pure(where: str) -> None:
     allowed = ALLOWED_TO_ITS_COMMAND if where == "sweep/cli.py" else ALLOWED_TO_SWEEP
     ours = {
