@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 from repromatrix.runner.bisect.oracle import why_unknown
@@ -191,7 +190,7 @@ def document(page: Page) -> Document:
     return Document(
         parts=[*parts, Paragraph([*([_total(page)] if brief else []), _measured(page)])],
         data=[_object(one) for one in page.findings],
-        repeat=f"nox -s bisect -- {shlex.join(map(_portable, page.command))}",
+        repeat=f"nox -s bisect -- {shlex.join(page.command)}",
     )
 
 
@@ -202,12 +201,6 @@ def _total(page: Page) -> str:
     answers = plural(sum(len(finding.ran) for finding in page.findings), "answer")
     searches = plural(len(page.findings), "search", "searches")
     return f"{searches}, {plural(len(environments), 'environment')} run for {answers}."
-
-
-def _portable(word: str) -> str:
-    """Return a word of a command to paste: a script lies elsewhere on another machine."""
-    path = PurePath(word)
-    return f"path/to/{path.name}" if path.suffix == ".py" and len(path.parts) > 1 else word
 
 
 def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:

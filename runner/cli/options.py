@@ -12,7 +12,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -329,13 +329,16 @@ def decide_sandbox(asked: bool | None, tell: Callable[[str], None]) -> bool:  # 
 
 
 def portable(typed: Sequence[str]) -> tuple[str, ...]:
-    """Return a command to paste: the clone of whoever reads it is somewhere else."""
+    """Return a command to paste: clones and scripts of whoever reads it are somewhere else."""
     words = list(typed)
     for number, word in enumerate(words):
+        path = PurePath(word)
         if word.startswith("--repo="):
             words[number] = f"--repo={_folder_name(word.removeprefix('--repo='))}"
         elif number and words[number - 1] == "--repo":
             words[number] = _folder_name(word)
+        elif path.suffix == ".py" and len(path.parts) > 1:
+            words[number] = f"path/to/{path.name}"
     return tuple(words)
 
 

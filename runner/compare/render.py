@@ -105,34 +105,24 @@ class DiffReport:
         return case.block.title if case else "a case that this checkout does not have"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CellGroup:
-    """The cells of a case with the same results on both sides, and the same grounds."""
+def _named(cells: Sequence[Cell], order: Sequence[str]) -> str:
+    """Return cells in words: `plain bf16, fp16 on 4.50.0 4.50.1; cache-off bf16 on 4.50.0`.
 
-    cells: tuple[Cell, ...]
-    before: str
-    after: str
-    grounds: str
-
-    def names(self, order: Sequence[str]) -> str:
-        """Return the cells in words: `plain bf16, fp16 on 4.50.0 4.50.1; cache-off bf16 on 4.50.0`.
-
-        Neighbouring environments of the order are shortened to the first and the last.
-        """
-        environments: dict[tuple[str, str, str], list[str]] = {}
-        for cell in self.cells:
-            device = "" if cell.device == "cpu" else f" {cell.device}"
-            variant = (cell.workaround or "plain", cell.precision, device)
-            environments.setdefault(variant, []).append(cell.environment)
-        precisions: dict[tuple[str, str], list[str]] = {}
-        for (workaround, precision, device), names in environments.items():
-            where = f" on {' '.join(_folded(names, order))}" if any(names) else ""
-            precisions.setdefault((workaround, f"{device}{where}"), []).append(precision)
-        named = (
-            f"{workaround} {', '.join(those)}{where}"
-            for (workaround, where), those in precisions.items()
-        )
-        return "; ".join(named)
+    Neighbouring environments of the order are shortened to the first and the last.
+    """
+    environments: dict[tuple[str, str, str], list[str]] = {}
+    for cell in cells:
+        device = "" if cell.device == "cpu" else f" {cell.device}"
+        variant = (cell.workaround or "plain", cell.precision, device)
+        environments.setdefault(variant, []).append(cell.environment)
+    precisions: dict[tuple[str, str], list[str]] = {}
+    for (workaround, precision, device), names in environments.items():
+        where = f" on {' '.join(_folded(names, order))}" if any(names) else ""
+        precisions.setdefault((workaround, f"{device}{where}"), []).append(precision)
+    return "; ".join(
+        f"{workaround} {', '.join(those)}{where}"
+        for (workaround, where), those in precisions.items()
+    )
 
 
 def _folded(names: Iterable[str], order: Sequence[str]) -> Iterator[str]:
@@ -264,24 +254,25 @@ def _sections(report: DiffReport) -> Iterator[Listing]:
 
 
 def _by_case(report: DiffReport, changed: Iterable[CellDifference]) -> Iterator[Listing]:
-    for name, groups in _grouped(report, changed).items():
-        title = (Code(shorten(name, _WIDE)), f": {report.title(name)}")
-        yield Listing(
-            title,
-            [
-                Listing(Code(each.names(report.environments)), _facts(report, each))
-                for each in groups
-            ],
-        )
+    """Yield what changed of each case: cells with the same results and grounds stand together."""
+    by_case: dict[str, dict[tuple[str, str, str], list[Cell]]] = {}
+    for difference in changed:
+        case = report.cases.get(difference.cell.case)
+        grounds = ", ".join(GROUNDS[ground] for ground in difference.grounds)
+        key = (happened(case, difference.before), happened(case, difference.after), grounds)
+        by_case.setdefault(difference.cell.case, {}).setdefault(key, []).append(difference.cell)
+    for name, groups in by_case.items():
+        listed = [
+            Listing(
+                Code(_named(cells, report.environments)),
+                _facts(before=before, after=after, note=note, again=report.again(cells[0])),
+            )
+            for (before, after, note), cells in groups.items()
+        ]
+        yield Listing((Code(shorten(name, _WIDE)), f": {report.title(name)}"), listed)
 
 
-def _facts(report: DiffReport, group: CellGroup) -> list[Fact]:
-    facts = {
-        "before": group.before,
-        "after": group.after,
-        "note": group.grounds,
-        "again": report.again(group.cells[0]),
-    }
+def _facts(**facts: str) -> list[Fact]:
     return [
         Fact(name, fact if name == "note" else Code(fact)) for name, fact in facts.items() if fact
     ]
@@ -291,24 +282,6 @@ def _was_run(difference: CellDifference) -> bool:
     rows = (difference.before, difference.after)
     unknown = {*map(answer, rows)} == {Reading.UNKNOWN}
     return not unknown or any(row and row.outcome.was_run for row in rows)
-
-
-def _grouped(
-    report: DiffReport, differences: Iterable[CellDifference]
-) -> dict[str, tuple[CellGroup, ...]]:
-    by_case: dict[str, dict[tuple[str, str, str], list[Cell]]] = {}
-    for difference in differences:
-        case = report.cases.get(difference.cell.case)
-        grounds = ", ".join(GROUNDS[ground] for ground in difference.grounds)
-        key = (happened(case, difference.before), happened(case, difference.after), grounds)
-        by_case.setdefault(difference.cell.case, {}).setdefault(key, []).append(difference.cell)
-    return {
-        name: tuple(
-            CellGroup(cells=tuple(cells), before=before, after=after, grounds=grounds)
-            for (before, after, grounds), cells in groups.items()
-        )
-        for name, groups in by_case.items()
-    }
 
 
 def happened(case: Case | None, row: Observation | None) -> str:

@@ -311,9 +311,10 @@ def test_what_goes_on_is_heard_in_a_line_each() -> None:
 
 
 def test_a_command_to_paste_names_no_folder_of_this_machine() -> None:
-    typed = ["toy", "--repo", "/home/me/transformers", "--repo=/home/me/peft/"]
+    typed = ["./toy.py", "--repo", "/home/me/transformers", "--repo=/home/me/peft/"]
 
-    assert portable(typed) == ("toy", "--repo", "transformers", "--repo=peft")
+    assert portable(typed) == ("./toy.py", "--repo", "transformers", "--repo=peft")
+    assert portable(["../toy.py"]) == ("path/to/toy.py",)
 
 
 def test_a_clone_that_is_named_by_a_dot_is_named_after_its_folder(
