@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
+from repromatrix.runner.judging.ranges import segments
+
 P = TypeVar("P")
 
 
@@ -291,11 +293,15 @@ def _first(answers: Mapping[int, Answer], sought: Sought) -> Transition | None:
 
 def changes(answers: Mapping[int, Answer]) -> tuple[Transition, ...]:
     """Return every change between neighbours among the points that answered."""
-    said = [point for point in sorted(answers) if answers[point] is not Answer.UNKNOWN]
+    judged = {point: said for point, said in answers.items() if said is not Answer.UNKNOWN}
+    found = segments(sorted(judged), judged.get)
     return tuple(
-        Transition(before=a, at=b, edge=Edge.RISE if answers[b] is Answer.YES else Edge.FALL)
-        for a, b in itertools.pairwise(said)
-        if answers[a] is not answers[b]
+        Transition(
+            before=old.points[-1],
+            at=new.points[0],
+            edge=Edge.RISE if new.answer is Answer.YES else Edge.FALL,
+        )
+        for old, new in itertools.pairwise(found)
     )
 
 

@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from repromatrix.runner.judging.places import apart, distinct, grouped, statements, told
-from repromatrix.runner.judging.ranges import fails
+from repromatrix.runner.judging.ranges import fails, segments
 from repromatrix.runner.judging.verdicts import Judged, covers, described, meets, worded
 from repromatrix.runner.model.case import Case, Failure, variant_of
 from repromatrix.runner.model.cell import Environment
@@ -89,15 +89,13 @@ def _along(
 
 def _intervals(package: str, known: Sequence[str], wanted: Collection[str]) -> tuple[str, ...]:
     """Join neighbours: an interval ends where the next known version is not wanted."""
-    found: list[str] = []
-    start = ""
-    for version in known:
-        if version in wanted:
-            start = start or version
-        elif start:
-            found.append(f"{package}>={settled(start).public},<{settled(version).public}")
-            start = ""
-    return (*found, f"{package}>={settled(start).public}") if start else tuple(found)
+    found = segments(known, lambda version: version in wanted)
+    ends = [*(f",<{settled(each.points[0]).public}" for each in found[1:]), ""]
+    return tuple(
+        f"{package}>={settled(each.points[0]).public}{end}"
+        for each, end in zip(found, ends, strict=True)
+        if each.answer
+    )
 
 
 def _exact(

@@ -1,4 +1,4 @@
-"""Axes of environments, the ranges that fail along them, and the package that decides. Pure.
+"""Where an answer changes along versions; axes, failing ranges, the package that decides. Pure.
 
 Ranges are derived from measured cells, never typed by hand. A pair shows that nothing else has to
 change; that no measured environment contradicts it shows that its version is enough.
@@ -6,10 +6,10 @@ change; that no measured environment contradicts it shows that its version is en
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from packaging.version import Version
 
@@ -19,6 +19,38 @@ from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Reading
 from repromatrix.runner.model.packages import TRANSFORMERS
+
+P = TypeVar("P")
+A = TypeVar("A")
+
+
+class Segment(NamedTuple, Generic[P, A]):
+    """Neighbouring points with one answer; those beside and between them have none."""
+
+    answer: A
+    points: list[P]
+    before: list[P]
+    """Those without an answer, back to the segment before it."""
+    within: list[P]
+    behind: list[P]
+
+
+def segments(order: Iterable[P], answer: Callable[[P], A | None]) -> list[Segment[P, A]]:
+    """Cut ordered points where their answer changes; None is no answer, and changes nothing."""
+    found: list[Segment[P, A]] = []
+    gap: list[P] = []
+    for point in order:
+        said = answer(point)
+        if said is None:
+            gap.append(point)
+        elif found and found[-1].answer == said:
+            found[-1].points.append(point)
+            found[-1].within.extend(gap)
+            gap.clear()
+        else:
+            before, gap = gap, []
+            found.append(Segment(said, [point], before, [], gap))
+    return found
 
 
 class Point(NamedTuple):
@@ -151,41 +183,21 @@ def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tup
     `seen` maps a release to its observation for one case, workaround, precision and device.
     A release without a judged observation is unknown: it neither opens nor closes a range.
     """
-    ranges: list[Range] = []
-    current: list[str] = []
-    gap: list[str] = []
-    within: list[str] = []
-    before: list[str] = []
-    last_pass = ""
-
-    def ended(until: str) -> Range:
-        return Range(
-            releases=tuple(current),
-            after=last_pass,
-            unknown_before=tuple(before),
-            unknown_behind=tuple(gap),
+    found = segments(order, lambda release: fails(seen.get(release)))
+    passed = ["", *(each.points[-1] for each in found)]
+    passes = [*(each.points[0] for each in found[1:]), ""]
+    return tuple(
+        Range(
+            releases=tuple(each.points),
+            after=after,
+            unknown_before=tuple(each.before),
+            unknown_behind=tuple(each.behind),
             until=until,
-            unknown_within=tuple(within),
+            unknown_within=tuple(each.within),
         )
-
-    for release in order:
-        match fails(seen.get(release)):
-            case None:
-                gap.append(release)
-            case True:
-                if current:
-                    within += gap
-                else:
-                    before, within = gap, []
-                current.append(release)
-                gap = []
-            case False:
-                if current:
-                    ranges.append(ended(release))
-                current, gap, last_pass = [], [], release
-    if current:
-        ranges.append(ended(""))
-    return tuple(ranges)
+        for each, after, until in zip(found, passed, passes, strict=False)
+        if each.answer
+    )
 
 
 def ranges_along(axis: Axis, seen: Mapping[str, Observation]) -> tuple[Range, ...]:

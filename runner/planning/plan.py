@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import NamedTuple
 
-from repromatrix.runner.judging.ranges import axes, fails
+from repromatrix.runner.judging.ranges import Segment, axes, fails, segments
 from repromatrix.runner.judging.verdicts import covering, is_current, live
 from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.cell import Cell, Environment, obstacles
@@ -119,11 +119,8 @@ Rows = dict[str, Observation]
 """What is known of one variant in one precision, by environment."""
 
 
-class _Phase(NamedTuple):
-    """Neighbouring environments of a line with the same expectations of a case."""
-
-    live: tuple[Failure, ...]
-    names: list[str]
+_Expected = Segment[Environment, tuple[Failure, ...]]
+"""Neighbouring environments of a line with the same expectations of a case."""
 
 
 def deciding(grid: Axes, known: Mapping[Cell, Observation]) -> dict[Cell, Why]:
@@ -135,7 +132,7 @@ def deciding(grid: Axes, known: Mapping[Cell, Observation]) -> dict[Cell, Why]:
         for workaround, precision in itertools.product(case.branches, grid.precisions):
             rows = by_variant.get((case.name, workaround, precision), {})
             for line in lines:
-                for name, why in _of_line(_stretches(line, workaround, precision, grid), rows):
+                for name, why in _of_line(_expected_alike(line, workaround, precision, grid), rows):
                     cell = Cell(case.name, workaround, name, precision, grid.device)
                     decisive[cell] = min(why, decisive.get(cell, why))
     return decisive
@@ -154,7 +151,7 @@ def _rows(grid: Axes, known: Mapping[Cell, Observation]) -> dict[tuple[str, str,
     return rows
 
 
-def _lines(grid: Axes, case: Case) -> Iterator[list[_Phase]]:
+def _lines(grid: Axes, case: Case) -> Iterator[list[_Expected]]:
     """Yield the lines of a case: along releases, and along the versions of each pair.
 
     What no lock describes stands alone: of `main` nothing is known before it is measured.
@@ -170,40 +167,24 @@ def _lines(grid: Axes, case: Case) -> Iterator[list[_Phase]]:
         pinned = [name for name in names if able[name].source.has_lock]
         for line in (pinned, *([name] for name in alone)):
             if line:
-                yield _phases(case, [able[name] for name in line])
+                yield segments([able[name] for name in line], partial(live, case))
 
 
-def _phases(case: Case, line: Iterable[Environment]) -> list[_Phase]:
-    phases: list[_Phase] = []
-    for environment in line:
-        entries = live(case, environment)
-        if not phases or [*map(id, entries)] != [*map(id, phases[-1].live)]:
-            phases.append(_Phase(entries, []))
-        phases[-1].names.append(environment.name)
-    return phases
-
-
-def _stretches(
-    line: Iterable[_Phase], workaround: str, precision: Precision, grid: Axes
+def _expected_alike(
+    line: Iterable[_Expected], workaround: str, precision: Precision, grid: Axes
 ) -> list[list[str]]:
     """Cut a line where what is expected of one variant changes."""
-    stretches: list[tuple[Failure | None, list[str]]] = []
-    for phase in line:
-        cell = Cell("", workaround, "", precision, grid.device)
-        entry = covering(phase.live, cell)
-        if stretches and stretches[-1][0] is entry:
-            stretches[-1][1].extend(phase.names)
-        else:
-            stretches.append((entry, [*phase.names]))
-    return [names for _, names in stretches]
+    cell = Cell("", workaround, "", precision, grid.device)
+    found = segments(line, lambda part: (covering(part.answer, cell),))
+    return [[one.name for part in each.points for one in part.points] for each in found]
 
 
 def _of_line(
-    stretches: Sequence[Sequence[str]], rows: Mapping[str, Observation]
+    alike: Sequence[Sequence[str]], rows: Mapping[str, Observation]
 ) -> Iterator[tuple[str, Why]]:
     """Yield both sides of every stretch, and what is to be asked or settled within."""
-    last = len(stretches) - 1
-    for at, stretch in enumerate(stretches):
+    last = len(alike) - 1
+    for at, stretch in enumerate(alike):
         reasons = dict.fromkeys(_asked(stretch, rows), Why.CHANGE)
         # Where a stretch is a single release, it stands beside a change whatever else it is.
         if len(stretch) > 1 or not last:
@@ -223,11 +204,8 @@ def _asked(stretch: Sequence[str], rows: Mapping[str, Observation]) -> Iterator[
         return
     built = [name for name in stretch if not _unbuildable(rows.get(name))]
     yield from (*built[:1], *built[-1:])
-    ran = [place for place, name in enumerate(built) if name in rows]
-    for low, high in itertools.pairwise(ran):
-        gap = built[low + 1 : high]
-        if gap and _said(rows[built[low]]) != _said(rows[built[high]]):
-            yield gap[len(gap) // 2]
+    found = segments(built, lambda name: (_said(rows[name]),) if name in rows else None)
+    yield from (gap[len(gap) // 2] for each in found[1:] if (gap := each.before))
     yield from (name for name in stretch if name in rows and rows[name].sides)
 
 

@@ -10,7 +10,7 @@ from factories import seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.judging.ranges import Range, failing_ranges, intervals
+from repromatrix.runner.judging.ranges import Range, failing_ranges, intervals, segments
 from repromatrix.runner.model.outcomes import Exercised, Outcome
 
 if TYPE_CHECKING:
@@ -103,6 +103,16 @@ def test_a_range_is_said_in_words_and_a_gap_is_said_as_one(signs: str, expected:
     _, ranges = _derive([SIGNS[sign] for sign in signs])
 
     assert expected == [one.text for one in ranges]
+
+
+def test_an_order_is_cut_where_its_answers_change() -> None:
+    first, second = segments("?-?--?+?", lambda sign: None if sign == "?" else sign)
+
+    assert (first.answer, first.points, first.before) == ("-", ["-", "-", "-"], ["?"])
+    assert (first.within, first.behind) == (["?"], ["?"])
+    assert (second.answer, second.points, second.before) == ("+", ["+"], ["?"])
+    assert (second.within, second.behind) == ([], ["?"])
+    assert segments("???", lambda _: None) == []
 
 
 def test_a_release_outside_the_order_does_not_count() -> None:
