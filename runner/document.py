@@ -67,17 +67,12 @@ class Table:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Line]]
+    fold: str = ""
+    """The summary below which Markdown folds it; then text leaves it out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
-    """A table that only Markdown holds, folded below its summary."""
-
-    summary: str
-    table: Table
-
-
-Part = Listing | Paragraph | Table | Folded
+Part = Listing | Paragraph | Table
+"""Without lines, entries or rows it is not written."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,12 +110,12 @@ def _text(part: Part) -> str:
     match part:
         case Paragraph(lines):
             return "\n".join(map(_said, lines))
-        case Listing(title, entries):
+        case Listing(title, entries) if entries:
             below = _indented(entries, _STEP if title else "")
             return "\n".join([*([_said(title)] if title else []), *below])
-        case Table(_, rows):
+        case Table(_, rows, "") if rows:
             return "\n".join(_aligned([[*map(_said, row)] for row in rows]))
-        case Folded():
+        case _:
             return ""
 
 
@@ -166,17 +161,16 @@ def _pasted(part: Part) -> str:
     match part:
         case Paragraph(lines):
             return "  \n".join(map(_marked, lines))
-        case Listing(title, entries):
+        case Listing(title, entries) if entries:
             above = f"**{_marked(title)}**\n\n" if title else ""
             return above + "\n".join(_items(entries, ""))
-        case Table(_, rows) if not rows:
-            return ""
-        case Table(columns, rows):
+        case Table(columns, rows, fold) if rows:
             head = [f"| {' | '.join(columns)} |", "| --- " * len(columns) + "|"]
-            return "\n".join([*head, *map(_row, rows)])
-        case Folded(summary, table):
-            inner = _pasted(table)
-            return f"<details><summary>{_mark(summary)}</summary>\n\n{inner}\n\n</details>"
+            table = "\n".join([*head, *map(_row, rows)])
+            summary = f"<details><summary>{_mark(fold)}</summary>"
+            return f"{summary}\n\n{table}\n\n</details>" if fold else table
+        case _:
+            return ""
 
 
 def _marked(line: Line) -> str:

@@ -12,16 +12,7 @@ from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
 from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, fails_build
 from repromatrix.runner.audit.torches import public, release_of
-from repromatrix.runner.document import (
-    Code,
-    Document,
-    Line,
-    Listing,
-    Paragraph,
-    Part,
-    Reference,
-    Table,
-)
+from repromatrix.runner.document import Code, Document, Line, Listing, Paragraph, Reference, Table
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.case import Case, CaseKind
 from repromatrix.runner.model.environment_name import under_torch
@@ -389,7 +380,7 @@ def _sure(remedy: Remedy, hit: Hit) -> str:
     return f"{levels_of(remedy.stands)}{only}{', disables the feature' if remedy.skips else ''}"
 
 
-def _upgrades(audit: Audit) -> Iterator[Part]:
+def _upgrades(audit: Audit) -> Iterator[Listing | Paragraph]:
     """Yield what moving to another release fixes and breaks."""
     if audit.newest is None:
         return

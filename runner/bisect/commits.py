@@ -12,15 +12,7 @@ from repromatrix.runner.bisect.git_lines import CommitLine, TaggedCommit, Twin
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
-from repromatrix.runner.document import (
-    Document,
-    Fact,
-    Folded,
-    Line,
-    Listing,
-    Reference,
-    Table,
-)
+from repromatrix.runner.document import Document, Fact, Line, Listing, Reference, Table
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence.commits import APART, REPOSITORIES, PinnedCommit
 from repromatrix.runner.model.environment_name import named_commit
@@ -322,8 +314,8 @@ def commits_document(answer: CommitAnswer, command: str) -> Document:
         headline=sentence(answer),
         parts=[
             Listing("", [Fact(name, fact) for name, fact in _facts(answer)]),
-            *([Listing("Could not be judged:", unjudged)] if unjudged else []),
-            Folded(summary, Table(columns, rows)),
+            Listing("Could not be judged:", unjudged),
+            Table(columns, rows, fold=summary),
         ],
         data=_data(answer),
         repeat=command,
@@ -491,5 +483,5 @@ def pinned_document(rows: Sequence[PinnedCommit]) -> Document:
 
 def _pinned_row(row: PinnedCommit) -> tuple[Line, ...]:
     case = f"{row.case} with {row.workaround}" if row.workaround else row.case
-    commit = Reference(row.commit[:SHORT], row.url) if row.commit else "no commit"
+    commit = (f"{row.package} ", Reference(row.commit[:SHORT], row.url)) if row.commit else "none"
     return case, row.precision, row.change, row.at, commit, row.title or row.reason

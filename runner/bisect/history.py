@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -20,6 +20,7 @@ from repromatrix.runner.evidence.history import (
     HistoryPoint,
     MainHistory,
 )
+from repromatrix.runner.planning.plan import coarse_to_fine
 
 MOST = 200
 """How many points are measured at most: an environment and an import each."""
@@ -77,22 +78,6 @@ def every(line: Sequence[HistoryPoint], step: str, option: str) -> list[HistoryP
 def at_random(line: Sequence[HistoryPoint], number: int, seed: int = 0) -> list[HistoryPoint]:
     """Return a random sample, oldest first; the same line and seed give the same."""
     return sorted(random.Random(seed).sample(line, min(number, len(line))))  # noqa: S311 - no secret
-
-
-def coarse_to_fine(points: Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
-    """Yield both ends, then the middle of every gap, until there is none.
-
-    Interrupted at any time, what was measured covers the line evenly.
-    """
-    ends = dict.fromkeys([0, len(points) - 1]) if points else {}
-    yield from (points[place] for place in ends)
-    gaps = [(0, len(points) - 1)]
-    while gaps:
-        low, high = gaps.pop(0)
-        middle = (low + high) // 2
-        if low < middle:
-            yield points[middle]
-            gaps += [(low, middle), (middle, high)]
 
 
 def cell_of(question: CaseQuestion) -> HistoryKey:

@@ -17,16 +17,7 @@ from repromatrix.runner.bisect.search import (
     SearchQuestion,
     Transition,
 )
-from repromatrix.runner.document import (
-    Code,
-    Document,
-    Folded,
-    Line,
-    Listing,
-    Paragraph,
-    Part,
-    Table,
-)
+from repromatrix.runner.document import Code, Document, Line, Listing, Paragraph, Part, Table
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
@@ -285,12 +276,12 @@ def _measured(page: Page) -> str:
     return f"Measured on {', '.join([*facts, *(f'Python {one}' for one in python)])}."
 
 
-def _results(finding: Finding) -> Folded:
+def _results(finding: Finding) -> Table:
     """Return the results that the answer rests on."""
     point = "release" if finding.search.runs else "version"
     rows = [_row(finding, place) for place in _telling(finding)]
-    table = Table((point, "outcome", "error", "known from"), rows)
-    return Folded(f"Results of {plural(len(rows), point)}", table)
+    summary = f"Results of {plural(len(rows), point)}"
+    return Table((point, "outcome", "error", "known from"), rows, fold=summary)
 
 
 def _row(finding: Finding, place: int) -> tuple[Line, ...]:

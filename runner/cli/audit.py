@@ -45,10 +45,7 @@ if TYPE_CHECKING:
     from repromatrix.runner.audit.swept import SweptAnswer
 
 
-_FOR_CI: dict[str, Callable[[Audit, AuditTerms], str]] = {
-    "sarif": render_ci.sarif,
-    "github": render_ci.github,
-}
+_FOR_CI = {"sarif": render_ci.sarif, "github": render_ci.github}
 _USUAL = AuditTerms()
 Verbose = Annotated[
     bool,

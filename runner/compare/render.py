@@ -144,13 +144,12 @@ def _folded(names: Iterable[str], order: Sequence[str]) -> Iterator[str]:
 def document(report: DiffReport) -> Document:
     """Return the comparison as a document."""
     first, *rest = headline(report)
-    numbers = [*_moved(report)]
     return Document(
         headline=first,
         parts=[
             Paragraph(rest),
             *_sections(report),
-            *([Listing(MOVED, numbers)] if numbers else []),
+            Listing(MOVED, [*_moved(report)]),
         ],
         data=_data(report, (first, *rest)),
     )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from typing import TypeVar
 
 from repromatrix.runner.judging.ranges import Segment, axes, fails, segments
 from repromatrix.runner.judging.verdicts import covering, is_current, live
@@ -21,6 +22,8 @@ from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.cell import Cell, Environment, obstacles
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+
+H = TypeVar("H", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,8 +74,8 @@ def answered(row: Observation | None, case: Case, environment: Environment) -> b
     return row is not None and not row.sides and is_current(row, case, environment)
 
 
-def coarse_to_fine(names: Sequence[str]) -> tuple[str, ...]:
-    """Order names so that the table is useful whenever the run stops: both ends, then middles.
+def coarse_to_fine(names: Sequence[H]) -> tuple[H, ...]:
+    """Order names so that what was run is useful whenever it stops: both ends, then middles.
 
     >>> coarse_to_fine("abcde")
     ('e', 'a', 'c', 'b', 'd')

@@ -53,16 +53,6 @@ def test_more_points_than_are_measured_are_refused_with_how_many_they_are() -> N
         history.every(line(250), "1", "--every")
 
 
-def test_the_ends_come_first_then_the_middle_of_every_gap() -> None:
-    commits = line(9)
-
-    order = [commits.index(point) for point in history.coarse_to_fine(commits)]
-
-    assert order == [0, 8, 4, 2, 6, 1, 3, 5, 7]
-    assert [*history.coarse_to_fine([])] == []
-    assert [*history.coarse_to_fine(commits[:1])] == commits[:1]
-
-
 def test_a_random_sample_is_the_same_each_time_and_another_with_another_seed() -> None:
     commits = line(100)
 
@@ -100,7 +90,7 @@ def test_the_main_branch_is_measured_from_a_release_on_and_the_clone_only_read(
         history.measure_history(runs, points, [lab.asked()], hear)
 
     assert [made.name(point.commit) for point in points] == ["before", "opens", "0", "1", "2"]
-    assert [made.name(one.point.commit) for one in heard] == ["before", "2", "0", "opens", "1"]
+    assert [made.name(one.point.commit) for one in heard] == ["2", "before", "0", "opens", "1"]
     assert {point.version for point in found.points} == {"4.49.0.dev0", "4.50.0.dev0"}
     spans = found.of(lab.asked().case)[Precision.BF16]
     assert [(span.fails, span.reasons) for span in spans] == [
