@@ -79,7 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--regenerate",
         action="store_true",
-        help="Write what the program prints now into tests/cli/expected, docs and README.md.",
+        help="Write what is printed and drawn now into tests/*/expected, docs and README.md.",
     )
     parser.addoption(
         "--quick",

@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING
 
 from one_case import CASE, NO_FLOAT, changed, fake_run, surveyed
 
-from repromatrix.reports.exports.pins import Pinned, PinSources, pins
+from repromatrix.reports.exports.pins import pins
 from repromatrix.reports.figures.releases import (
-    Band,
-    Bar,
     Plot,
     PlotLevel,
-    State,
     Stroke,
     Tick,
     ticks,
 )
 from repromatrix.reports.pages.case import case_page
-from repromatrix.reports.sections.cells import SuggestedCommand
 from repromatrix.reports.sections.failures import MessageLine, Sort, Version, Wording
 from repromatrix.reports.sections.numbers import Part, shares
 from repromatrix.runner.model.cell import Cell
@@ -30,39 +26,6 @@ if TYPE_CHECKING:
     from one_case import Fake
 
     from repromatrix.runner.model.observation import Observation
-
-
-def test_the_timeline_has_high_bars_where_a_case_fails_and_none_where_it_cannot_run() -> None:
-    band = case_page(surveyed(), CASE).timelines[0].bands[1]
-    expected = Band(
-        label="bf16",
-        y=48,
-        bars=(
-            Bar(
-                state=State.FAILS,
-                x=200,
-                y=36,
-                width=19,
-                height=14,
-                says="fails on 4.50.0 to 4.50.1",
-            ),
-            Bar(state=State.PASSES, x=220, y=45, width=9, height=5, says="passes on 4.51.0"),
-            Bar(state=State.UNKNOWN, x=230, y=40, width=9, height=6, says="unknown: main"),
-        ),
-    )
-
-    assert expected == band
-
-
-def test_the_timeline_says_in_words_what_it_draws() -> None:
-    told = "passes on 4.50.0 to 4.51.0, unknown: main"
-    expected = (
-        f"fp32 and fp16: {told}; "
-        "bf16: fails on 4.50.0 to 4.50.1, passes on 4.51.0, unknown: main; "
-        f"away, all: {told}; cache-off, all: {told}"
-    )
-
-    assert expected == case_page(surveyed(), CASE).timelines[0].text
 
 
 def test_lines_of_releases_are_named_where_there_is_room() -> None:
@@ -160,42 +123,6 @@ def test_a_message_is_whole_at_first_and_then_only_what_differs() -> None:
     assert expected == found.wording
 
 
-def test_a_case_that_failed_can_be_downloaded_with_every_package_of_that_cell() -> None:
-    page = case_page(surveyed(), CASE)
-    assert page.sources is not None
-    measured = (
-        "# Measured there on cpu, torch 2.13.0+cpu, Python 3.11.7: "
-        "fp32 passes, bf16 fails, fp16 passes.\n"
-        "# Which build of that torch is installed here, the index decides.\n"
-    )
-
-    assert page.pinned == Pinned(
-        environment="4.50.1",
-        cell="bf16 on 4.50.1",
-        command="uv run cache_float-4.50.1.py bf16",
-    )
-    assert (measured, ("4.50.1", "4.50.0")) in page.sources.told
-    assert page.sources.code == CASE.script.code.lstrip()
-
-
-def test_what_to_ask_next_names_both_sides_of_the_change() -> None:
-    named = "cache_float --precision bf16"
-    expected = (
-        SuggestedCommand(asks="Which release broke it?", text=f"nox -s bisect -- {named}"),
-        SuggestedCommand(asks="Which release fixed it?", text=f"nox -s bisect -- {named} --fix"),
-        SuggestedCommand(
-            asks="Which package makes the difference?",
-            text=f"nox -s blame -- {named} --good 4.51.0 --bad 4.50.1",
-        ),
-        SuggestedCommand(
-            asks="Does my project have it?",
-            text="nox -s audit -- requirements.txt --precision bf16 --case cache_float",
-        ),
-    )
-
-    assert expected == case_page(surveyed(), CASE).commands
-
-
 def test_of_a_case_that_never_fails_nothing_is_asked_and_nothing_downloaded() -> None:
     def passes(cell: Cell) -> Observation | None:
         seen = fake_run(cell)
@@ -205,22 +132,6 @@ def test_of_a_case_that_never_fails_nothing_is_asked_and_nothing_downloaded() ->
     page = case_page(surveyed(passes), CASE)
 
     assert (page.commands, page.pinned, page.wording.versions) == ((), None, ())
-
-
-def test_of_every_environment_that_was_run_there_is_what_its_file_is_made_from() -> None:
-    page = case_page(surveyed(), CASE)
-    on = "# Measured there on cpu, torch 2.13.0+cpu, Python 3.11.7: "
-    build = "# Which build of that torch is installed here, the index decides.\n"
-    healthy = f"{on}fp32 passes, bf16 passes, fp16 passes.\n{build}"
-    broken = f"{on}fp32 passes, bf16 fails, fp16 passes.\n{build}"
-
-    assert page.sources == PinSources(
-        name="cache_float",
-        where="cases/cache_float.py",
-        code=CASE.script.code.lstrip(),
-        environments=("4.51.0", "4.50.1", "4.50.0"),
-        told=((healthy, ("4.51.0",)), (broken, ("4.50.1", "4.50.0"))),
-    )
 
 
 def test_every_pin_is_named_once_for_all_environments() -> None:

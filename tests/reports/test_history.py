@@ -25,9 +25,7 @@ from one_case import (
 
 from repromatrix.reports.build import render
 from repromatrix.reports.sections.history import (
-    BrokenBy,
     FailingSpan,
-    FixedBy,
     Milestone,
     history,
 )
@@ -41,29 +39,7 @@ if TYPE_CHECKING:
     from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.observation import Observation
 
-DATES = {"4.50.0": "2025-03-21", "4.50.1": "2025-03-25", "4.51.0": "2025-04-05"}
 PULL = Link(text="owner/name#8", href="https://github.com/owner/name/pull/8")
-
-
-def at(release: str, *, dated: bool = True) -> Milestone:
-    date = DATES.get(release, "") if dated else ""
-    return Milestone(name=release, href=f"release/{release}.html", date=date)
-
-
-def test_a_range_has_the_dates_of_its_releases_and_what_fixed_it() -> None:
-    found = survey({CASE.name: CASE}, ENVIRONMENTS, judged(), dates=DATES)
-
-    assert history(found, CASE) == (
-        FailingSpan(
-            precisions="bf16",
-            device="cpu",
-            first=at("4.50.0"),
-            last=at("4.50.1"),
-            note="",
-            origin=BrokenBy(is_known=False, at=at("4.50.0"), says="the first one where it can run"),
-            mend=FixedBy(at=at("4.51.0"), says="", pulls=(PULL,)),
-        ),
-    )
 
 
 def test_the_commits_that_were_measured_stand_beside_the_releases() -> None:
@@ -190,25 +166,6 @@ def test_the_standing_of_a_case_is_that_in_the_newest_release() -> None:
     assert standings(waits)[CASE.name] == Standing(
         CaseState.UNMEASURED, "not measured: needs a GPU"
     )
-
-
-def test_a_case_page_begins_with_what_decides_and_ends_with_what_is_folded(
-    tmp_path: Path,
-) -> None:
-    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path, dates=DATES)
-    page = (tmp_path / "case" / "cache_float.html").read_text()
-    order = re.findall(r"<dt>([a-z ]+)</dt>", page.partition("</dl>")[0])
-    sections = re.findall(r'<section(?: id="(\w+)")?>\s*(<details)?', page)
-
-    assert order == [
-        *("status", "fails", "broken by", "fixed by", "can hit you with", "you see", "error"),
-        "reports",
-    ]
-    assert [name for name, folded in sections if not folded] == [
-        *("workarounds", "why", "measured", "repeat", "ranges", "failures"),
-    ]
-    assert "(2025-03-21)" in page
-    assert "https://github.com/owner/name/pull/8" in page
 
 
 def test_the_source_of_a_case_runs_by_itself(tmp_path: Path) -> None:

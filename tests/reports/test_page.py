@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -28,33 +27,29 @@ from rendered import Markup, pages
 
 from repromatrix.reports.build import render
 from repromatrix.reports.marks import Mark
-from repromatrix.reports.pages.case import Derived, Expectation, Fails, case_page
+from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.check import CHECK_SCRIPTS
-from repromatrix.reports.pages.claims import Stated
 from repromatrix.reports.pages.index import (
     SCRIPTS,
     Unmeasured,
     index,
 )
-from repromatrix.reports.sections.cells import BuiltWith, CellBlock, CellEntry, Repeat, Variant
+from repromatrix.reports.sections.cells import Repeat
 from repromatrix.reports.sections.failures import (
     AlikeCells,
     FailurePlace,
-    Signed,
 )
 from repromatrix.reports.sections.grid import (
     Column,
-    GridRow,
     GridTable,
     ReleaseLine,
     ShownMark,
     StackColumn,
-    Words,
     grid,
     lines,
 )
-from repromatrix.reports.sections.numbers import Computed, Dtypes, Measured, NumberRun, Part
-from repromatrix.reports.sections.provenance import Machine, Settings
+from repromatrix.reports.sections.numbers import NumberRun
+from repromatrix.reports.sections.provenance import Settings
 from repromatrix.reports.sections.status import Newest, newest, statuses
 from repromatrix.reports.sections.workarounds import (
     Effect,
@@ -72,7 +67,7 @@ from repromatrix.reports.text import (
 )
 from repromatrix.reports.view import Survey, survey
 from repromatrix.runner.evidence.answering import answering_rows
-from repromatrix.runner.judging.verdicts import ClaimStanding, judge_all
+from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.case import Symptom, by_variant
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import Failed, Observation
@@ -121,48 +116,6 @@ def counted(found: Survey) -> dict[str, int]:
     return {
         mark.value: numbers[0] for tally in tallies for mark, numbers in tally.marks if numbers[0]
     }
-
-
-def test_the_grid_has_a_mark_for_every_precision_of_every_release() -> None:
-    expected = {
-        "cache_float": ["–––", "✓✕✓", "✓✕✓", "✓✓✓", "UUU"],  # noqa: RUF001
-        "away": ["–––", "✓✓✓", "✓✓✓", "✓✓✓", "UUU"],  # noqa: RUF001
-        "cache-off": ["–––", "✓✓✓", "✓✓✓", "✓✓✓", "UUU"],  # noqa: RUF001
-    }
-
-    assert expected == glyphs(surveyed())
-
-
-def test_a_row_leads_to_its_case_and_its_marks_say_what_they_mean() -> None:
-    small = survey({CASE.name: CASE}, ENVIRONMENTS[1:2], judged())
-    expected = GridRow(
-        kind="case",
-        label="cache_float",
-        href="#measured",
-        detail="The cache has no float",
-        badges=(),
-        extras="",
-        stacks=(
-            StackColumn(
-                marks=(
-                    ShownMark(style="passes here", glyph="✓"),
-                    ShownMark(style="fails here", glyph="✕"),
-                    ShownMark(style="passes here", glyph="✓"),
-                ),
-                says="",
-                opens=True,
-            ),
-        ),
-    )
-    words = Words(
-        usual={"passes here": "passes as expected", "fails here": f"fails as expected: {HEADLINE}"},
-        texts=(),
-        device="",
-    )
-    grid = the_grid(small)
-
-    assert expected == grid.rows[0]
-    assert words == grid.words
 
 
 def test_marks_that_agree_are_one_and_what_is_unusual_is_a_number() -> None:
@@ -271,20 +224,6 @@ def test_an_interpreter_stands_beside_the_pairs_of_a_case_that_no_release_can_ru
     assert grid.apart == "pair"
 
 
-def test_columns_are_grouped_by_minor_line_and_main_stands_alone() -> None:
-    expected = (
-        ReleaseLine(label="4.49", columns=(Column(name="4.49.0", label="0"),)),
-        ReleaseLine(
-            label="4.50",
-            columns=(Column(name="4.50.0", label="0"), Column(name="4.50.1", label="1")),
-        ),
-        ReleaseLine(label="4.51", columns=(Column(name="4.51.0", label="0"),)),
-        ReleaseLine(label="main", columns=(Column(name="main", label=""),)),
-    )
-
-    assert expected == the_grid(surveyed()).lines
-
-
 def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
     found = surveyed()
     in_the_grid = Counter(
@@ -297,21 +236,6 @@ def test_the_counts_are_those_of_the_marks_in_the_grid() -> None:
 
     assert expected == counted(found) == dict(in_the_grid)
     assert index(found, ()).headline.cells == (45,)
-
-
-def test_the_first_page_names_the_machine_and_counts_only_what_ran_on_it() -> None:
-    machine = Machine("cpu", "a CPU", "2.13.0+cpu", "3.11.7", "this machine")
-
-    assert Settings(surveyed()).whole().cells == {machine: 27}
-
-
-def test_the_headline_says_what_this_is_and_main_is_no_release() -> None:
-    expected = (
-        "Reported dtype and mixed-precision bugs of the Hugging Face ecosystem, tested on "
-        "4 releases of transformers, 4.49.0 to 4.51.0, under fp32, bf16 and fp16."
-    )
-
-    assert expected == index(surveyed(), ()).headline.sentence
 
 
 def test_the_first_sentence_says_how_the_newest_release_stands() -> None:
@@ -336,20 +260,6 @@ def test_what_is_unknown_on_the_newest_release_is_not_called_fixed() -> None:
     )
     every = {**statuses(found), "4.51.0": replace(statuses(found)["4.51.0"], passing=("another",))}
     assert newest(found, every) == Newest(release="4.51.0", says="0 known bugs; 1 unknown")
-
-
-def test_the_first_screen_tells_what_the_newest_releases_broke_and_fixed(tmp_path: Path) -> None:
-    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
-    page = (tmp_path / "index.html").read_text()
-    said = re.findall(
-        r"<li>(.*)</li>", page[page.index('class="recent"') : page.index('class="skips"')]
-    )
-
-    assert [re.sub("<[^>]+>", "", one) for one in said] == [
-        "4.51.0 fixed The cache has no float",
-        "4.50.1 nothing broke or was fixed",
-        "4.50.0 nothing broke or was fixed",
-    ]
 
 
 def test_what_nobody_reported_is_not_called_reported() -> None:
@@ -557,117 +467,6 @@ def test_of_several_observations_of_a_cell_the_one_that_answers_is_shown() -> No
     assert shown(there, full) == there
 
 
-def test_the_case_page_opens_with_its_sentence() -> None:
-    page = case_page(surveyed(), CASE)
-
-    assert page.sentence == "A cache must not be asked for .float()."
-    assert page.rest == ("It was.", "Only 4.50 did so.")
-    assert (Link(text="owner/name#7", href="https://github.com/owner/name/issues/7"),) == (
-        page.reports
-    )
-
-
-def test_the_facts_of_a_case_name_only_what_is_said() -> None:
-    expected = {
-        "area": "kv-cache",
-        "models": "gemma3",
-        "can hit you with": "trainer",
-        "you see": "error",
-        "kind": "bug",
-        "depends on": "torch, transformers>=4.50",
-        "Python": ">=3.10",
-        "isolation": "fork",
-        "exercises": "compute",
-    }
-
-    assert expected == case_page(surveyed(), CASE).facts
-
-
-def test_a_case_names_the_families_that_share_its_code_beside_those_that_it_builds(
-    tmp_path: Path,
-) -> None:
-    kin = a_case(BLOCK.replace('"gemma3"]', '"gemma3"]\nsame-code = ["paligemma"]'))
-    page = case_page(surveyed(case=kin), kin)
-    render({kin.name: kin}, ENVIRONMENTS, judged(case=kin), tmp_path)
-
-    assert page.families == (Link(text="gemma3", href="model/gemma3.html"),)
-    assert page.shared == (Link(text="paligemma", href="model/paligemma.html"),)
-    assert (
-        "<div><dt>models</dt><dd>gemma3</dd></div>\n"
-        "<div><dt>by shared code, not run</dt>"
-        '<dd><a href="../model/paligemma.html">paligemma</a></dd></div>\n'
-    ) in (tmp_path / "case" / "cache_float.html").read_text()
-
-
-def test_ranges_leave_out_releases_that_cannot_run_the_case() -> None:
-    never = "fails on 0 of 3 releases, 1 unknown"
-    expected = Derived(
-        variant="",
-        device="cpu",
-        fails=(
-            Fails(precision=Precision.FP32, ranges=(), tally=never),
-            Fails(
-                precision=Precision.BF16,
-                ranges=("4.50.0 to 4.50.1, fixed in 4.51.0",),
-                tally="fails on 2 of 3 releases, 1 unknown",
-            ),
-            Fails(precision=Precision.FP16, ranges=(), tally=never),
-        ),
-    )
-
-    assert expected == case_page(surveyed(), CASE).ranges[0]
-
-
-def test_claims_stand_beside_what_was_measured() -> None:
-    report = Link(text="owner/name#7", href="https://github.com/owner/name/issues/7")
-    expected = (
-        Stated(
-            report=report,
-            says="It fails in bf16.",
-            where="transformers==4.50.0; bf16: fails",
-            standing=ClaimStanding.CONFIRMED,
-            tally="agrees with 1 cell",
-            example=(
-                Link(
-                    text=f"bf16 on 4.50.0: fails as expected: {HEADLINE}",
-                    href="#4.50.0",
-                ),
-            ),
-        ),
-        Stated(
-            report=report,
-            says="It fails in fp16 too.",
-            where="fp16: fails",
-            standing=ClaimStanding.CONTRADICTED,
-            tally="contradicted by 3 of 3 cells",
-            example=(Link(text="fp16 on 4.50.0: passes as expected", href="#4.50.0"),),
-        ),
-        Stated(
-            report=report,
-            says="It is rare.",
-            where="everywhere",
-            standing=ClaimStanding.UNCHECKED,
-            tally="names no outcome to check",
-            example=(),
-        ),
-    )
-
-    assert expected == case_page(surveyed(), CASE).claims
-
-
-def test_expectations_are_shown_with_the_lower_bound_first() -> None:
-    expected = Expectation(
-        where="transformers>=4.50,<4.51; bf16",
-        how="AttributeError",
-        matches=("no attribute 'float'",),
-        places=(),
-        fixed_by=(Link(text="owner/name#8", href="https://github.com/owner/name/pull/8"),),
-        note="",
-    )
-
-    assert (expected,) == case_page(surveyed(), CASE).expectations
-
-
 def test_a_page_says_in_which_function_it_fails() -> None:
     place = "accelerate.utils.operations:_convert_to_fp32"
     entry = CASE.block.fails[0].model_copy(update={"where": (place, "accelerate.moved:f")})
@@ -715,55 +514,6 @@ def test_a_workaround_counts_for_as_many_releases_as_it_heals() -> None:
     assert advice.releases_fixed == 4
 
 
-def test_workarounds_that_skip_the_thing_come_last() -> None:
-    effects = (
-        Effects(
-            precisions="fp32 and fp16",
-            device="cpu",
-            where=(Where(effect=Effect.NOT_NEEDED, releases="4.50.0 to 4.51.0", number=3),),
-        ),
-        Effects(
-            precisions="bf16",
-            device="cpu",
-            where=(
-                Where(effect=Effect.FIXES, releases="4.50.0 to 4.50.1", number=2),
-                Where(effect=Effect.NOT_NEEDED, releases="4.51.0", number=1),
-            ),
-        ),
-    )
-    expected = (
-        WorkaroundAdvice(
-            name="cache-off",
-            anchor="with-cache-off",
-            says="Switch the cache off.",
-            skips=False,
-            effects=effects,
-        ),
-        WorkaroundAdvice(
-            name="away", anchor="with-away", says="Do not evaluate.", skips=True, effects=effects
-        ),
-    )
-
-    assert expected == case_page(surveyed(), CASE).workarounds
-
-
-def test_failures_are_grouped_by_signature() -> None:
-    expected = Signed(
-        anchor="failure-1",
-        signature="AttributeError: no float",
-        headline=HEADLINE,
-        message="'HybridCache' object has no attribute 'float'",
-        traceback="Traceback: deep",
-        meanings=("2 fails as described",),
-        raised_in=(),
-        places=(
-            FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.0 to 4.50.1"),
-        ),
-    )
-
-    assert (expected,) == case_page(surveyed(), CASE).failures
-
-
 def test_a_crash_without_an_exception_is_a_failure_with_its_reason() -> None:
     died = changed(
         PLAIN_FP32, lambda seen: replace(seen, outcome=Outcome.CRASHES, reason="signal 11")
@@ -771,27 +521,6 @@ def test_a_crash_without_an_exception_is_a_failure_with_its_reason() -> None:
     page = case_page(surveyed(died), CASE)
 
     assert [item.headline for item in page.failures[1:]] == ["crashes: signal 11"]
-
-
-def test_numbers_that_agree_share_a_line() -> None:
-    whole = (NumberRun(value="0.5", releases="4.50.0 to 4.51.0"),)
-    late = (NumberRun(value="0.5", releases="4.51.0"),)
-    expected = (
-        Measured(name="error", variant="", precisions="fp32 and fp16", device="cpu", runs=whole),
-        Measured(name="error", variant="", precisions="bf16", device="cpu", runs=late),
-        Measured(
-            name="error", variant="away", precisions="fp32, bf16 and fp16", device="cpu", runs=whole
-        ),
-        Measured(
-            name="error",
-            variant="cache-off",
-            precisions="fp32, bf16 and fp16",
-            device="cpu",
-            runs=whole,
-        ),
-    )
-
-    assert expected == case_page(surveyed(), CASE).numbers
 
 
 def test_a_number_that_changes_starts_a_new_run() -> None:
@@ -803,42 +532,6 @@ def test_a_number_that_changes_starts_a_new_run() -> None:
     )
 
     assert expected == case_page(surveyed(run), CASE).numbers[0].runs
-
-
-def test_dtypes_are_counted_in_the_newest_release_that_has_them() -> None:
-    found = case_page(surveyed(), CASE).dtypes
-    expected = Computed(
-        variant="",
-        precision=Precision.BF16,
-        device="cpu",
-        release="4.51.0",
-        counts=("1,200", "", ""),
-        parts=(Part(name="bfloat16", x=0.0, width=240.0, pattern=0),),
-        exercised="",
-    )
-
-    assert Dtypes(names=("bfloat16", "float16", "float32"), rows=found.rows) == found
-    assert expected == found.rows[1]
-
-
-def test_the_commands_repeat_the_newest_cell_that_shows_the_bug() -> None:
-    expected = (
-        Repeat(
-            cell="bf16 on 4.50.1",
-            nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 --rerun",
-            uv="uv run --with transformers==4.50.1 cases/cache_float.py bf16",
-            alone="uv run --with transformers==4.50.1 cache_float.py bf16",
-        ),
-        Repeat(
-            cell="bf16 on 4.50.1 with cache-off",
-            nox="nox -s matrix -- --case cache_float --release 4.50.1 --precision bf16 "
-            "--workaround cache-off --rerun",
-            uv="uv run --with transformers==4.50.1 cases/cache_float.py bf16 cache-off",
-            alone="uv run --with transformers==4.50.1 cache_float.py bf16 cache-off",
-        ),
-    )
-
-    assert expected == case_page(surveyed(), CASE).repeat
 
 
 def test_a_command_for_a_gpu_says_so() -> None:
@@ -874,39 +567,6 @@ def test_a_variant_has_a_page_of_its_own_and_runs_the_script_of_its_case() -> No
         uv="REPRO_VARIANT=paligemma uv run --with transformers==4.50.1 cases/cache_float.py bf16",
         alone="REPRO_VARIANT=paligemma uv run --with transformers==4.50.1 cache_float.py bf16",
     )
-
-
-def test_every_cell_is_listed_newest_first_and_releases_that_agree_stand_together() -> None:
-    blocks = case_page(surveyed(), CASE).blocks
-    passes = CellEntry(style="passes here", glyph="✓", words="passes", sentence="")
-    sentence = f"fails as expected: {HEADLINE}"
-    fails = CellEntry(style="fails here", glyph="✕", words="AttributeError", sentence=sentence)
-    others = tuple(
-        Variant(name=name, device="cpu", entries=(passes,) * 3) for name in ("away", "cache-off")
-    )
-    versions = "accelerate 1.5.2, torch 2.13.0+cpu, from this machine"
-    expected = CellBlock(
-        built=(BuiltWith(releases=("4.50.1", "4.50.0"), versions=versions, note=""),),
-        command="nox -s matrix -- --case cache_float --release 4.50.1 --rerun",
-        variants=(Variant(name="", device="cpu", entries=(passes, fails, passes)), *others),
-    )
-
-    assert expected == blocks[2]
-    assert [built.releases for block in blocks for built in block.built] == [
-        ("main",),
-        ("4.51.0",),
-        ("4.50.1", "4.50.0"),
-        ("4.49.0",),
-    ]
-
-
-def test_a_release_with_one_reason_for_all_cells_is_one_line() -> None:
-    blocks = case_page(surveyed(), CASE).blocks
-    notes = {built.releases: built.note for block in blocks for built in block.built}
-
-    assert notes["main",] == "cannot be built: no route to host"
-    assert notes["4.49.0",] == "is not applicable: needs transformers>=4.50, has 4.49.0"
-    assert (blocks[0].variants, blocks[-1].variants) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -1062,11 +722,3 @@ def test_a_flag_is_counted_for_a_case_with_a_stand_in() -> None:
     page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()), ())
 
     assert page.headline.flags[2] == ("simulated", "uses a stand-in for a real part", (9,))
-
-
-def test_what_is_no_longer_drawn_is_removed(tmp_path: Path) -> None:
-    (tmp_path / "case").mkdir()
-    (tmp_path / "case" / "gone.html").write_text("of a case that is no more")
-    render({}, [], [], tmp_path)
-
-    assert not (tmp_path / "case" / "gone.html").exists()

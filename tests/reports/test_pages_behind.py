@@ -29,7 +29,6 @@ from one_case import (
     judged,
     observed,
     paired,
-    pinned,
     surveyed,
 )
 from rendered import Markup, pages
@@ -40,39 +39,31 @@ from repromatrix.reports.exports.badges import files as badge_files
 from repromatrix.reports.exports.osv import entry
 from repromatrix.reports.exports.rows import as_csv
 from repromatrix.reports.figures.releases import plots
-from repromatrix.reports.marks import Mark
-from repromatrix.reports.pages.case import case_page
-from repromatrix.reports.pages.changes import Act, ChangeKind, ChangesPage, Counts, Step, changes
-from repromatrix.reports.pages.claims import claims
+from repromatrix.reports.pages.changes import changes
 from repromatrix.reports.pages.index import case_list
 from repromatrix.reports.pages.model import (
-    Family,
-    Member,
-    ModelRemedy,
-    Spell,
     families_page,
 )
 from repromatrix.reports.pages.package import Alone, packages
-from repromatrix.reports.pages.release import Companion, FailingCase, Releases
-from repromatrix.reports.sections.failures import AlikeCells, FailurePlace, signatures
-from repromatrix.reports.sections.history import FixedBy, Milestone, history
+from repromatrix.reports.pages.release import Releases
+from repromatrix.reports.sections.failures import signatures
+from repromatrix.reports.sections.history import history
 from repromatrix.reports.sections.numbers import dtypes, measured
 from repromatrix.reports.sections.provenance import Machine, MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import (
-    Between,
     ReleaseDifference,
     Shift,
     between,
     by_case,
 )
-from repromatrix.reports.sections.status import CaseState, Standing
+from repromatrix.reports.sections.status import CaseState
 from repromatrix.reports.sections.workarounds import advise
 from repromatrix.reports.site import Published
 from repromatrix.reports.text import Link, filed
 from repromatrix.reports.view import survey
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import SnapshotRecord
-from repromatrix.runner.judging.verdicts import ClaimStanding, judge_all
+from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.cell import NEEDS_GPU, Cell, Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
 
@@ -111,31 +102,6 @@ PUBLISHED = Published(
 def published_run(cell: Cell) -> Observation | None:
     seen = fake_run(cell)
     return replace(seen, source=PUBLICATION.name) if seen else None
-
-
-def test_a_release_heals_what_failed_before_it() -> None:
-    healed = replace(BROKE, change=CellChange.FIXED, before=HEADLINE, after="passes", pulls=(PULL,))
-    expected = Between(before="4.50.1", differences=(healed,), shifts=(), unknown=0)
-
-    assert expected == between(surveyed())["4.51.0"]
-
-
-def test_against_a_release_that_cannot_run_a_case_everything_is_new() -> None:
-    found = between(surveyed())["4.50.0"]
-
-    assert {(one.change, one.workaround, one.precisions) for one in found.differences} == {
-        (CellChange.NEW, "", "bf16"),
-        (CellChange.NEW, "", "fp32 and fp16"),
-        (CellChange.NEW, "away", "fp32, bf16 and fp16"),
-        (CellChange.NEW, "cache-off", "fp32, bf16 and fp16"),
-    }
-    assert replace(BROKE, change=CellChange.NEW) in found.differences
-
-
-def test_a_release_that_could_not_be_built_is_compared_with_nothing() -> None:
-    assert between(surveyed())["main"] == Between(
-        before="4.51.0", differences=(), shifts=(), unknown=9
-    )
 
 
 def test_a_main_between_two_releases_ends_no_range_and_is_the_before_of_none() -> None:
@@ -196,85 +162,6 @@ def test_a_number_that_moved_is_named() -> None:
     assert (expected,) == between(surveyed(run))["4.51.0"].shifts
 
 
-def test_the_page_of_a_release_says_what_fails_there_and_what_it_was_measured_with() -> None:
-    found = surveyed()
-    page = Releases(found, between(found)).page("4.50.1")
-
-    assert page.before == (Link(text="4.50.0", href="release/4.50.0.html"),)
-    assert page.after == (Link(text="4.51.0", href="release/4.51.0.html"),)
-    assert page.companions == (
-        Companion(name="transformers", version="4.50.1", was="4.50.0"),
-        Companion(name="torch", version="2.13.0", was=""),
-        Companion(name="accelerate", version="1.5.2", was=""),
-    )
-    assert page.numbers == {Mark.PASSES: 8, Mark.FAILS: 1}
-    way = AlikeCells(
-        case="cache_float",
-        href="case/cache_float.html",
-        title="The cache has no float",
-        sort="error",
-        mark=Mark.FAILS,
-        error=HEADLINE,
-        places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
-    )
-    mend = FixedBy(
-        at=Milestone(name="4.51.0", href="release/4.51.0.html", date=""), says="", pulls=(PULL,)
-    )
-    assert page.failing == (
-        FailingCase(
-            case="cache_float",
-            href="case/cache_float.html",
-            title="The cache has no float",
-            sort="error",
-            kinds=("trainer", "error"),
-            mends=(mend,),
-            ways=(way,),
-        ),
-    )
-    assert (page.broke, page.fixed, page.unknown) == ((), (), 0)
-
-
-def test_of_a_release_on_which_nothing_is_known_nothing_is_called_zero(tmp_path: Path) -> None:
-    found = surveyed()
-    arranged = Releases(found, between(found))
-    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
-    [row] = re.findall(r'release/main.html".*', (tmp_path / "releases.html").read_text())
-    page = _read((tmp_path / "release" / "main.html").read_text())
-
-    assert [arranged.page(name).judged for name in found.releases] == [
-        *(False, True, True, True, False),
-    ]
-    assert re.findall(r">(unknown|\d+)<", row) == [*(4 * ["unknown"]), "9"]
-    assert "what main breaks or fixes is unknown" in page
-    assert "Nothing that was measured" not in page
-
-
-def test_a_family_of_models_has_its_cases_where_they_fail_and_what_heals_them() -> None:
-    heals = ("bf16: 4.50.0 to 4.50.1",)
-    expected = Member(
-        case="cache_float",
-        href="case/cache_float.html",
-        title="The cache has no float",
-        area="kv-cache",
-        simulated=False,
-        concerns="",
-        kinds=("trainer", "error"),
-        standing=Standing(CaseState.FIXED, "passes on 4.51.0, the newest release"),
-        spells=(
-            Spell(precisions="bf16", device="cpu", ranges=("4.50.0 to 4.50.1, fixed in 4.51.0",)),
-        ),
-        remedies=(
-            ModelRemedy(name="cache-off", says="Switch the cache off.", skips=False, fixes=heals),
-            ModelRemedy(name="away", says="Do not evaluate.", skips=True, fixes=heals),
-        ),
-    )
-    found = surveyed()
-    family = families_page(found, {CASE.name: advise(found, CASE)}).families[0]
-
-    assert (family.name, family.href) == ("gemma3", "model/gemma3.html")
-    assert (expected,) == family.members
-
-
 def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand(tmp_path: Path) -> None:
     still = a_case(name="zoo_still_fails")
 
@@ -300,14 +187,6 @@ def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand(tmp_path: 
     assert "2 cases: 1 open, 1 fixed" in page
 
 
-def test_what_fixes_a_bug_is_not_in_the_colour_of_failing(tmp_path: Path) -> None:
-    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
-    page = (tmp_path / "model" / "gemma3.html").read_text()
-
-    assert '<span class="bad">4.50.0 to 4.50.1</span>' in page
-    assert '<span class="good">, fixed in 4.51.0</span>' in page
-
-
 def test_a_package_shows_what_changed_of_the_cases_that_need_it() -> None:
     """Under peft stood what a release of transformers changed in cases without an adapter."""
     newer = [
@@ -322,75 +201,6 @@ def test_a_package_shows_what_changed_of_the_cases_that_need_it() -> None:
     assert held.version == "1.6.0"
     assert {one.case for one in held.differences} == {"cache_float", "with_accelerate"}
     assert [one.case for one in held.fixed] == ["with_accelerate"]
-
-
-def test_a_case_about_any_model_is_listed_once_for_all_families(tmp_path: Path) -> None:
-    """Those of peft said `llama`, so that the page of Qwen2.5-VL did not lead to them."""
-    block = BLOCK.replace('["gemma3"]', '"any"\nshown-with = ["llama"]\nconcerns = "Not encoders."')
-    any_model = a_case(block, name="any_adapter")
-    cases = {CASE.name: CASE, any_model.name: any_model}
-    rows = [*judged(), *judged(case=any_model)]
-    found = survey(cases, ENVIRONMENTS, rows)
-    made = families_page(found, {name: advise(found, case) for name, case in cases.items()})
-    render(cases, ENVIRONMENTS, rows, tmp_path)
-
-    assert {one.name: [member.case for member in one.members] for one in made.families} == {
-        "gemma3": ["cache_float"],
-        "llama": [],
-    }
-    assert [member.case for member in made.every] == ["any_adapter"]
-    assert "Not encoders." in (tmp_path / "models.html").read_text()
-    assert 'href="../models.html#every"' in (tmp_path / "model" / "llama.html").read_text()
-
-
-def sharing(tmp_path: Path) -> tuple[Family, ...]:
-    """Draw two cases, one of which shares its code with two families; return all families."""
-    kin = BLOCK.replace('["gemma3"]', '["llama"]\nsame-code = ["gemma3", "paligemma"]')
-    shared = a_case(kin, name="llama_float")
-    cases = {CASE.name: CASE, shared.name: shared}
-    rows = [*judged(), *judged(case=shared)]
-    found = survey(cases, ENVIRONMENTS, rows)
-    render(cases, ENVIRONMENTS, rows, tmp_path)
-    return families_page(
-        found, {name: advise(found, case) for name, case in cases.items()}
-    ).families
-
-
-def test_a_family_counts_only_the_cases_that_ran_it(tmp_path: Path) -> None:
-    assert [
-        (one.name, [member.case for member in one.members], one.says, one.state)
-        for one in sharing(tmp_path)
-    ] == [
-        ("gemma3", ["cache_float"], "1 case, fixed", CaseState.FIXED),
-        ("llama", ["llama_float"], "1 case, fixed", CaseState.FIXED),
-        ("paligemma", [], "0 cases", None),
-    ]
-
-
-def test_a_family_names_what_it_shares_code_with_and_what_was_measured(tmp_path: Path) -> None:
-    made = sharing(tmp_path)
-    page = (tmp_path / "model" / "gemma3.html").read_text()
-
-    assert {
-        one.name: [(member.case, member.by_shared_code) for member in one.shared] for one in made
-    } == {
-        "gemma3": [("llama_float", "measured with llama")],
-        "llama": [],
-        "paligemma": [("llama_float", "measured with llama")],
-    }
-    assert page.count('<div class="quiet">by shared code (measured with llama)</div>') == 1
-
-
-def test_a_family_that_is_known_by_shared_code_alone_has_a_page(tmp_path: Path) -> None:
-    sharing(tmp_path)
-    page = (tmp_path / "models.html").read_text()
-
-    assert "paligemma was not run." in (tmp_path / "model" / "paligemma.html").read_text()
-    assert re.findall(r"<h2>(.*?) <small>", page) == [
-        "All fixed",
-        "Only by shared code",
-    ]
-    assert "paligemma</a> <small>by shared code: 1 case</small>" in page
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ".hidden", "é" * 300, "a b", "\udcff", "%2e"])
@@ -451,50 +261,6 @@ def test_a_package_names_every_version_that_fails_not_only_that_of_its_pair() ->
     assert (expected,) == packages(found, between(found))[1].alone
 
 
-def test_claims_that_measurement_contradicts_have_a_list_of_their_own() -> None:
-    page = claims({CASE.name: case_page(surveyed(), CASE).claims})
-
-    assert [one.claim.says for one in page[ClaimStanding.CONTRADICTED]] == ["It fails in fp16 too."]
-    assert [one.claim.says for one in page[ClaimStanding.CONFIRMED]] == ["It fails in bf16."]
-    assert [one.claim.standing for one in page[ClaimStanding.UNCHECKED]] == [
-        ClaimStanding.UNCHECKED
-    ]
-
-
-def test_changes_are_told_newest_first_and_from_where_on() -> None:
-    step = Step(
-        change=CellChange.BROKE,
-        case="cache_float",
-        href="case/cache_float.html",
-        workaround="",
-        precision="bf16",
-        device="cpu",
-        releases="4.50.0 to 4.50.1, lost",
-        before="passes",
-        after=HEADLINE,
-    )
-    expected = ChangesPage(
-        acts=(
-            Act(
-                name="2026-11-21",
-                anchor="2026-11-21",
-                date="2026-11-21",
-                against="2026-11-01",
-                steps=(step,),
-                kinds=(
-                    ChangeKind(change=CellChange.BROKE, says="1 change in 1 case", steps=(step,)),
-                ),
-                new=Counts(says="3 cells of 2 cases", cases=("a: 2 cells", "b: 1 cell")),
-                gone=Counts(says="", cases=()),
-            ),
-        ),
-        begins="The record begins behind publication 2026-11-01: "
-        "what changed earlier was not kept.",
-    )
-
-    assert expected == changes(surveyed(), PUBLISHED)
-
-
 def test_before_a_publication_replaced_another_the_page_says_that_nothing_is_known() -> None:
     first = Published(publications={PUBLICATION.name: PUBLICATION})
 
@@ -503,32 +269,6 @@ def test_before_a_publication_replaced_another_the_page_says_that_nothing_is_kno
         "No publication has replaced 2026-11-21 yet: "
         "the next one is compared with it, and what changed before it was not kept."
     )
-
-
-def test_badges_say_what_holds_on_the_newest_release_and_on_what_it_was_measured() -> None:
-    found = surveyed()
-    by_path = {badge.path: badge for badge in badges(found, Settings(found))}
-
-    assert by_path["badge/case/cache_float"] == Badge(
-        path="badge/case/cache_float",
-        label="cache_float",
-        message=f"passes on 4.51.0, failed earlier ({BRIEF})",
-        left="repromatrix",
-        right="passes on 4.51.0",
-        colour=Colour.GOOD,
-        measured=TOLD.replace("cells", "cells of this case"),
-    )
-    assert by_path["badge/release/4.50.0"] == Badge(
-        path="badge/release/4.50.0",
-        label="transformers 4.50.0",
-        message=f"1 of 1 bug fail ({BRIEF})",
-        left="4.50.0",
-        right="1 of 1 fail",
-        colour=Colour.BAD,
-        measured=TOLD.replace("27 cells", "9 cells on this release"),
-    )
-    assert by_path["badge/release/4.49.0"].message == "unknown (nothing measured)"
-    assert "badge/release/main" not in by_path
 
 
 def test_the_badge_of_a_case_of_a_stack_speaks_of_its_newest_stack() -> None:
@@ -639,26 +379,6 @@ def test_what_became_of_a_workaround_is_no_bug_that_broke_or_was_fixed() -> None
     assert [one.steps[0].workaround for one in broke.beside[CellChange.BROKE]] == ["away"]
     assert [one.workaround for one in fixed.fixed] == [""]
     assert [one.steps[0].workaround for one in fixed.beside[CellChange.FIXED]] == ["away"]
-
-
-def test_a_release_names_the_commits_that_were_measured_to_break_and_to_fix_on_it(
-    tmp_path: Path,
-) -> None:
-    fix = pinned("fix", "4.50.1", "4.51.0")
-    commits = {row.key: row for row in (fix, pinned("break", "4.49.0", "4.50.0"))}
-    address = f"https://github.com/huggingface/transformers/commit/{fix.commit}"
-    link = Link(text="bbbbbbbbbbbb (2025-03-28, transformers#8)", href=address)
-
-    found = surveyed(commits=commits.values())
-    [change] = by_case(found, between(found)["4.51.0"].of(CellChange.FIXED))
-    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path, commits=commits)
-    fixing, failing = (
-        (tmp_path / "release" / f"{name}.html").read_text() for name in ("4.51.0", "4.50.1")
-    )
-
-    assert (change.pulls, change.commits) == ((PULL,), (link,))
-    assert f'commit <a class="link" href="{address}" rel="noreferrer">bbbbbbbbbbbb' in fixing
-    assert "commit <a" in failing.partition('id="failing"')[2]
 
 
 def test_half_precisions_that_differ_in_their_own_name_alone_are_one_line() -> None:
@@ -839,57 +559,6 @@ def test_a_badge_is_what_shields_reads_and_a_short_picture() -> None:
         "r & r",
     ]
     assert "#1b6233" in {node.get("fill") for node in drawn.iter()}
-
-
-def test_a_derived_range_is_an_entry_of_a_database_of_bugs() -> None:
-    found = surveyed(published_run)
-    expected = {
-        "schema_version": "1.7.5",
-        "id": "x_REPROMATRIX-cache-float",
-        "published": "2026-11-21T00:00:00Z",
-        "modified": "2026-11-21T00:00:00Z",
-        "summary": "The cache has no float",
-        "details": f"{CASE.docstring}\n\nmeasured there",
-        "affected": [
-            {
-                "package": {
-                    "ecosystem": "PyPI",
-                    "name": "transformers",
-                    "purl": "pkg:pypi/transformers",
-                },
-                "ranges": [
-                    {
-                        "type": "ECOSYSTEM",
-                        "events": [{"introduced": "4.50.0"}, {"fixed": "4.51.0"}],
-                    }
-                ],
-                "versions": ["4.50.0", "4.50.1"],
-                "ecosystem_specific": {"precisions": ["bf16"], "device": "cpu"},
-            }
-        ],
-        "references": [
-            {"type": "REPORT", "url": "https://github.com/owner/name/issues/7"},
-            {"type": "FIX", "url": "https://github.com/owner/name/pull/8"},
-            {"type": "EVIDENCE", "url": "https://x.org/r/case/cache_float.html"},
-        ],
-        "database_specific": {
-            "case": "cache_float",
-            "area": "kv-cache",
-            "models": ["gemma3"],
-            "trigger": ["trainer"],
-            "symptom": ["error"],
-            "measured": ["measured there"],
-        },
-    }
-
-    assert expected == entry(found, CASE, PUBLISHED, ["measured there"])
-
-
-def test_an_entry_keeps_what_shares_the_code_apart_from_what_was_run() -> None:
-    kin = a_case(BLOCK.replace('["gemma3"]', '["gemma3"]\nsame-code = ["paligemma"]'))
-    specific = entry(surveyed(published_run, case=kin), kin, PUBLISHED, [])["database_specific"]
-
-    assert (specific["models"], specific["same_code"]) == (["gemma3"], ["paligemma"])
 
 
 def test_what_is_not_published_or_is_meant_so_is_in_no_database() -> None:
