@@ -43,7 +43,6 @@ STARTERS = {"runner/subprocesses.py", "runner/execution/worker_client.py", "noxf
 SPEAKERS = {"runner/cli/__init__.py", "runner/cli/options.py"}
 FUNCTION, MODULE, LOOSE = 40, 600, 13
 
-OURS = "repromatrix.runner."
 
 SITE = ROOT / "reports" / "site"
 TREES = {

@@ -20,7 +20,6 @@ HELD = {
     "huggingface-hub": "0.29.3",
 }
 DEVELOPED = HELD | {"pytest": "8.3.5"}
-COLORAMA = Other("colorama", "0.4.6", 'os_name == "nt"')
 
 
 @pytest.mark.parametrize(

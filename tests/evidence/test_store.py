@@ -417,7 +417,6 @@ def test_a_row_that_holds_no_word_of_ours_is_told_with_the_name_of_the_store(pat
 
 
 NO_TEXT = "something that is no text where a text belongs"
-NO_NUMBER = "something that is no number where a number belongs"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from repromatrix.runner.planning.budget import Costs
 
 TOY = case(BREAKS)
-NAMES = ("4.49.0", "4.50.0", "4.51.0", "4.52.0", "4.53.0")
 
 
 def row(name: str, took: float | None, precision: Precision = Precision.BF16) -> Observation:

@@ -9,7 +9,6 @@ import pytest
 from example_site import FINDINGS, HISTORY, draw
 from one_case import ENVIRONMENTS, a_case, judged
 from rendered import Markup, pages
-from repromatrix.runner.sweep.records import ProbeStatus
 
 from repromatrix.reports.build import render
 from repromatrix.reports.pages.architecture import (
@@ -17,6 +16,7 @@ from repromatrix.reports.pages.architecture import (
     architectures_page,
 )
 from repromatrix.reports.pages.findings import findings_page
+from repromatrix.runner.evidence.swept.records import ProbeStatus
 
 if TYPE_CHECKING:
     from pathlib import Path

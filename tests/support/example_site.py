@@ -15,14 +15,14 @@ from one_case import (
     judged,
     pinned,
 )
-from repromatrix.runner.sweep.history import SweepHistory, SweptRelease, history
-from repromatrix.runner.sweep.published import PublishedFinding, RefusedType
-from repromatrix.runner.sweep.records import ProbeStatus
 from swept import LINE, line, numbers, record
 
 from repromatrix.reports.build import render
 from repromatrix.reports.site import Published, SweptSite
 from repromatrix.runner.compare.snapshots import SnapshotRecord
+from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease, history
+from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
+from repromatrix.runner.evidence.swept.records import ProbeStatus
 
 if TYPE_CHECKING:
     from pathlib import Path
