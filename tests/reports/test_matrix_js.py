@@ -11,36 +11,27 @@ import pytest
 from factories import case, case_text, environment, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
-from small_site import CASES, ENVIRONMENTS, HOSTILE, judged, surveyed
+from small_site import CASES, ENVIRONMENTS, judged, surveyed
 
 from repromatrix.reports.exports.matrix_js import (
     NO_CELL,
-    ColumnHead,
     Folded,
-    Sign,
-    TableEntry,
-    Track,
-    Way,
     assignment,
     data,
 )
 from repromatrix.reports.pages.case import case_page
-from repromatrix.reports.pages.index import Item, case_list
-from repromatrix.reports.sections.failures import KnownFailure, Trace, frames, signatures
+from repromatrix.reports.sections.failures import frames, signatures
 from repromatrix.reports.view import survey
 from repromatrix.runner.judging.verdicts import judge_all
-from repromatrix.runner.model.case import Symptom, Trigger, read_case
+from repromatrix.runner.model.case import read_case
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import MERGED, NOISE
-from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
 if TYPE_CHECKING:
-    from repromatrix.runner.judging.verdicts import Judged
     from repromatrix.runner.model.observation import Observation
 
 DISPUTED = Cell("norm_drift", "", "4.50.0", Precision.FP32, Device.CPU)
-PASSED = ("passes", "passes", "yes", 0, 1, 0, "")
-MESSAGE = "'HybridCache' object has no attribute 'float'"
 
 
 def unfolded(folded: Folded) -> list[int]:
@@ -49,76 +40,6 @@ def unfolded(folded: Folded) -> list[int]:
         for count, number in zip(folded[::2], folded[1::2], strict=True)
         for _ in range(count)
     ]
-
-
-def test_every_cell_is_there_and_says_what_was_seen() -> None:
-    found = data(surveyed())
-    entry = {one.name: one for one in found.cases}["cache_float"]
-    rows = [
-        [tuple(found.told[told] for told in found.stacks[stack]) for stack in row]
-        for row in (unfolded(track.stacks) for track in entry.tracks)
-    ]
-    failed = ("fails", "fails", "yes", 0, 1, 0, f"AttributeError: {MESSAGE}")
-    unbuildable = ("unbuildable", "unbuildable", "", 0, 0, 0, "")
-    passes, fails = (PASSED,) * 3, (PASSED, failed, PASSED)
-
-    assert rows[0] == [passes, fails, fails, passes, passes, passes, (unbuildable,) * 3]
-    assert rows[1:] == [[*(passes,) * 6, (unbuildable,) * 3]] * 2
-
-
-def test_a_case_is_there_with_its_rows() -> None:
-    found = data(surveyed())
-    quiet = {one.name: one for one in found.cases}["merge_quiet"]
-    expected = TableEntry(
-        name="merge_quiet",
-        title=f"About merge_quiet {HOSTILE}",
-        area="loading",
-        models=("qwen3",),
-        shared=("qwen3-vl",),
-        packages=("peft", "torch"),
-        trigger=(Trigger.LOAD,),
-        symptom=(Symptom.WRONG_DTYPE,),
-        silent=True,
-        reported=True,
-        badges=("by shared code: qwen3-vl", "load", "wrong dtype"),
-        simulated=True,
-        extras="",
-        ways={},
-        tracks=(
-            Track(workaround="", device=Device.CPU, stacks=quiet.tracks[0].stacks, numbers={}),
-        ),
-    )
-
-    assert expected == quiet
-    assert {one.name: one.ways for one in found.cases}["cache_float"] == {
-        "away": Way(says="Do not evaluate.", skips=True),
-        "cache-off": Way(says="Switch the cache off.", skips=False),
-    }
-
-
-def test_columns_marks_and_areas_stand_in_their_order() -> None:
-    found = data(surveyed())
-
-    assert [one.line for one in found.columns] == [
-        *("4.49", "4.50", "4.50"),
-        *("4.51", "5.0", "5.0", "main"),
-    ]
-    assert found.columns[1] == ColumnHead(
-        name="4.50.0",
-        line="4.50",
-        label="0",
-        source=Source.RELEASE,
-        packages="transformers 4.50.0, torch 2.13.0",
-    )
-    assert {one.value: sign for one, sign in found.marks.items()}["regressed"] == Sign(
-        glyph="R", words="regressed: fails, expected to pass", verdict=Verdict.REGRESSED
-    )
-    assert [*found.areas.items()] == [
-        ("norms", "Norms"),
-        ("kv-cache", "Key-value cache"),
-        ("loading", "loading"),
-    ]
-    assert [one.name for one in found.cases] == ["norm_drift", "cache_float", "merge_quiet"]
 
 
 def test_where_a_case_has_no_cell_nothing_is_made_up() -> None:
@@ -130,47 +51,6 @@ def test_where_a_case_has_no_cell_nothing_is_made_up() -> None:
     assert len(row) == len(environments)
     assert row[-1] == NO_CELL
     assert NO_CELL not in row[:-1]
-
-
-def test_numbers_are_told_by_precision_and_equal_neighbours_once() -> None:
-    rows = [one if one.seen.cell.case != "norm_drift" else _measured(one) for one in judged()]
-    found = data(survey(CASES, tuple(ENVIRONMENTS.values()), rows))
-    [track] = {one.name: one for one in found.cases}["norm_drift"].tracks
-
-    assert found.numbers == ("error = 0.3333",)
-    assert track.numbers == {"bf16": (6, 0, 1, NO_CELL)}
-
-
-def _measured(one: Judged) -> Judged:
-    """Let bf16 have a number wherever it could be run."""
-    if one.seen.cell.precision is not Precision.BF16 or not one.seen.outcome.was_run:
-        return one
-    return replace(one, seen=replace(one.seen, measured={"error": 1 / 3}))
-
-
-def test_every_known_failure_has_its_signature_and_what_to_do() -> None:
-    found = {one.case: one for one in signatures(surveyed(), "cpu").cases}
-    expected = KnownFailure(
-        case="cache_float",
-        title=f"About cache_float {HOSTILE}",
-        href="case/cache_float.html",
-        raises=("AttributeError",),
-        matches=("no attribute 'float'",),
-        place=1,
-        traces=(
-            Trace(
-                signature=f"AttributeError: {MESSAGE}",
-                headline=f"AttributeError: {MESSAGE}",
-                anchor="failure-1",
-                frames=(),
-                where="bf16: 4.50.0 to 4.50.1",
-                fixes=("cache-off",),
-            ),
-        ),
-    )
-
-    assert expected == found["cache_float"]
-    assert set(found) == {"cache_float", "norm_drift"}
 
 
 def test_what_is_equally_near_stands_by_newest_release_then_range_then_reports() -> None:
@@ -257,35 +137,6 @@ def test_frames_are_named_as_inside_any_environment() -> None:
     assert frames(trace) == ("cases/x.py:<module>", "torch/nn/functional.py:linear")
 
 
-def test_the_plain_list_says_where_a_case_fails() -> None:
-    assert case_list(surveyed()) == (
-        Item(
-            name="cache_float",
-            title=f"About cache_float {HOSTILE}",
-            area="Key-value cache",
-            href="case/cache_float.html",
-            fails=("bf16: 4.50.0 to 4.50.1, fixed in 4.51.0",),
-            unmeasured="",
-        ),
-        Item(
-            name="merge_quiet",
-            title=f"About merge_quiet {HOSTILE}",
-            area="loading",
-            href="case/merge_quiet.html",
-            fails=(),
-            unmeasured="",
-        ),
-        Item(
-            name="norm_drift",
-            title=f"About norm_drift {HOSTILE}",
-            area="Norms",
-            href="case/norm_drift.html",
-            fails=("fp16: 5.0.1, not fixed",),
-            unmeasured="",
-        ),
-    )
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
     left: str
@@ -312,12 +163,6 @@ def test_what_is_written_is_read_again(value: object) -> None:
 def test_what_is_no_value_is_refused() -> None:
     with pytest.raises(TypeError, match="a set is no value of a script"):
         assignment("x", {1})
-
-
-def test_precisions_and_devices_are_those_that_were_looked_at() -> None:
-    found = data(surveyed())
-
-    assert (found.precisions, found.devices) == (tuple(Precision), (Device.CPU,))
 
 
 def test_the_detail_of_a_disputed_cell_names_the_sides_and_no_number_of_runs() -> None:

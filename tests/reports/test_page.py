@@ -13,8 +13,6 @@ from one_case import (
     BLOCK,
     CASE,
     ENVIRONMENTS,
-    HEADLINE,
-    NO_FLOAT,
     a_case,
     an_environment,
     changed,
@@ -26,19 +24,13 @@ from one_case import (
 from rendered import Markup, pages
 
 from repromatrix.reports.build import render
-from repromatrix.reports.marks import Mark
 from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.pages.check import CHECK_SCRIPTS
 from repromatrix.reports.pages.index import (
     SCRIPTS,
-    Unmeasured,
     index,
 )
 from repromatrix.reports.sections.cells import Repeat
-from repromatrix.reports.sections.failures import (
-    AlikeCells,
-    FailurePlace,
-)
 from repromatrix.reports.sections.grid import (
     Column,
     GridTable,
@@ -48,7 +40,6 @@ from repromatrix.reports.sections.grid import (
     grid,
     lines,
 )
-from repromatrix.reports.sections.numbers import NumberRun
 from repromatrix.reports.sections.provenance import Settings
 from repromatrix.reports.sections.status import Newest, newest, statuses
 from repromatrix.reports.sections.workarounds import (
@@ -70,8 +61,8 @@ from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.case import Symptom, by_variant
 from repromatrix.runner.model.cell import Cell, Source
-from repromatrix.runner.model.observation import Failed, Observation
-from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.requirements import parse
 
 if TYPE_CHECKING:
@@ -101,55 +92,11 @@ def drawn(stack: StackColumn) -> tuple[ShownMark, ...]:
     return stack.marks * 3 if len(stack.marks) == 1 else stack.marks
 
 
-def said(grid: GridTable, row: int, column: int) -> list[str]:
-    """Return what the marks of a stack say, as the script of the page puts it together."""
-    stack = grid.rows[row].stacks[column]
-    numbers = stack.says.split(",") if "," in stack.says else [stack.says] * 3
-    return [
-        grid.words.texts[int(number)] if number else grid.words.usual[mark.style]
-        for mark, number in zip(drawn(stack), numbers, strict=True)
-    ]
-
-
 def counted(found: Survey) -> dict[str, int]:
     tallies = index(found, ()).headline.tallies
     return {
         mark.value: numbers[0] for tally in tallies for mark, numbers in tally.marks if numbers[0]
     }
-
-
-def test_marks_that_agree_are_one_and_what_is_unusual_is_a_number() -> None:
-    grid = the_grid(surveyed(changed(PLAIN_FP32, in_another_way)))
-    same = ShownMark(style="passes here", glyph="✓")
-    other = ShownMark(style="regressed here", glyph="R")
-    alike, differing = grid.rows[1].stacks[1], grid.rows[0].stacks[2]
-
-    assert StackColumn(marks=(same,), opens=True) == alike
-    assert (
-        StackColumn(marks=(other, ShownMark(style="fails here", glyph="✕"), same), says="")
-        == differing
-    )
-    assert said(grid, 0, 2) == [
-        "fails, expected to pass: KeyError: other",
-        f"fails as expected: {HEADLINE}",
-        "passes as expected",
-    ]
-
-
-def in_another_way(seen: Observation) -> Observation:
-    other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
-    return replace(seen, outcome=Outcome.FAILS, failed=other)
-
-
-def test_a_mark_that_says_something_rarer_than_its_class_has_the_number_of_its_text() -> None:
-    grid = the_grid(surveyed(changed(PLAIN_BF16, also_as_described)))
-
-    assert grid.rows[0].stacks[2].says == ",0,"
-    assert said(grid, 0, 2)[1] == f"fails as expected: {HEADLINE} here"
-
-
-def also_as_described(seen: Observation) -> Observation:
-    return replace(seen, failed=replace(NO_FLOAT, message=f"{NO_FLOAT.message} here"))
 
 
 @pytest.mark.parametrize(
@@ -272,110 +219,6 @@ def test_what_nobody_reported_is_not_called_reported() -> None:
     )
 
     assert index(both, ()).headline.sentence.startswith(expected)
-
-
-@pytest.mark.parametrize(
-    ("change", "mark", "text"),
-    [
-        (
-            {"outcome": Outcome.FAILS, "failed": NO_FLOAT},
-            Mark.REGRESSED,
-            f"fails, expected to pass: {HEADLINE}",
-        ),
-        (
-            {"outcome": Outcome.DECLINES, "reason": "no"},
-            Mark.NOT_APPLICABLE,
-            "declines to judge: no",
-        ),
-        (
-            {"unstable": True, "repeats": 3},
-            Mark.UNSTABLE,
-            "unstable in 3 runs, last passes",
-        ),
-        (
-            {"exercised": Exercised.NO},
-            Mark.NOT_EXERCISED,
-            "passes, but never computed in fp32",
-        ),
-        (
-            {"outcome": Outcome.OUT_OF_MEMORY, "reason": "2 GB"},
-            Mark.OUT_OF_MEMORY,
-            "runs out of memory: 2 GB",
-        ),
-        ({"outcome": Outcome.NOT_RUN}, Mark.NOT_RUN, "was not run"),
-        (
-            {"outcome": Outcome.TIMES_OUT, "reason": "60 s"},
-            Mark.REGRESSED,
-            "times out, expected to pass: 60 s",
-        ),
-    ],
-)
-def test_each_outcome_of_a_cell_that_should_pass_has_its_mark(
-    change: dict[str, object], mark: Mark, text: str
-) -> None:
-    run = changed(PLAIN_FP32, lambda seen: replace(seen, **change))  # type: ignore[arg-type]
-    grid = the_grid(surveyed(run))
-
-    shown = grid.rows[0].stacks[2].marks[0]
-    assert (shown.style.removesuffix(" here"), shown.glyph) == (mark.value, mark.glyph)
-    assert text == said(grid, 0, 2)[0]
-
-
-def test_a_known_bug_that_fails_otherwise_is_changed_and_one_that_passes_is_fixed() -> None:
-    other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
-    differs = surveyed(changed(PLAIN_BF16, lambda seen: replace(seen, failed=other)))
-    healed = changed(PLAIN_BF16, lambda seen: replace(seen, outcome=Outcome.PASSES, failed=None))
-
-    assert glyphs(differs)["cache_float"][2] == "✓C✓"
-    assert glyphs(surveyed(healed))["cache_float"][2] == "✓F✓"
-
-
-def test_an_unexpected_result_is_listed_with_its_message_and_its_place() -> None:
-    other = Failed(error_class="KeyError", message="other", signature="KeyError: other")
-    found = surveyed(changed(PLAIN_BF16, lambda seen: replace(seen, failed=other)))
-    expected = AlikeCells(
-        mark=Mark.CHANGED,
-        case="cache_float",
-        href="case/cache_float.html",
-        title="The cache has no float",
-        sort="error",
-        error="KeyError: other",
-        places=(FailurePlace(variants="", precisions="bf16", device="cpu", releases="4.50.1"),),
-    )
-
-    assert (expected,) == index(found, ()).unexpected
-
-
-def test_what_could_not_be_measured_is_listed_with_its_reason() -> None:
-    found = surveyed(changed(PLAIN_FP32, lambda _: None))
-    expected = (
-        Unmeasured(
-            mark=Mark.UNBUILDABLE,
-            reason="no route to host",
-            cells=9,
-            releases="main",
-        ),
-        Unmeasured(mark=Mark.NOT_RUN, reason="", cells=1, releases="4.50.1"),
-    )
-
-    assert expected == index(found, ()).unmeasured
-
-
-def test_a_stale_cell_keeps_its_mark_and_is_flagged_and_counted() -> None:
-    old = changed(
-        PLAIN_FP32,
-        lambda seen: replace(seen, provenance=replace(seen.provenance, case_digest="old")),
-    )
-    page, grid = index(surveyed(old), ()), the_grid(surveyed(old))
-    stack = grid.rows[0].stacks[2]
-
-    assert ShownMark(style="passes stale here", glyph="✓") == stack.marks[0]
-    assert said(grid, 0, 2)[0] == "passes as expected; stale"
-    assert [(name, numbers) for name, _, numbers in page.headline.flags] == [
-        ("stale", (1,)),
-        ("here", (27,)),
-        ("simulated", (0,)),
-    ]
 
 
 def test_a_published_result_that_is_denied_here_stands_beside_the_own_one() -> None:
@@ -512,26 +355,6 @@ def test_a_workaround_counts_for_as_many_releases_as_it_heals() -> None:
     advice = WorkaroundAdvice(name="a", anchor="a", says="A.", skips=False, effects=(one, one))
 
     assert advice.releases_fixed == 4
-
-
-def test_a_crash_without_an_exception_is_a_failure_with_its_reason() -> None:
-    died = changed(
-        PLAIN_FP32, lambda seen: replace(seen, outcome=Outcome.CRASHES, reason="signal 11")
-    )
-    page = case_page(surveyed(died), CASE)
-
-    assert [item.headline for item in page.failures[1:]] == ["crashes: signal 11"]
-
-
-def test_a_number_that_changes_starts_a_new_run() -> None:
-    run = changed(PLAIN_FP32, lambda seen: replace(seen, measured={"error": float("nan")}))
-    expected = (
-        NumberRun(value="0.5", releases="4.50.0"),
-        NumberRun(value="nan", releases="4.50.1"),
-        NumberRun(value="0.5", releases="4.51.0"),
-    )
-
-    assert expected == case_page(surveyed(run), CASE).numbers[0].runs
 
 
 def test_a_command_for_a_gpu_says_so() -> None:
@@ -715,10 +538,3 @@ def test_the_page_lets_nothing_in_but_its_own_files(tmp_path: Path) -> None:
     for name in ("index.html", "case/cache_float.html"):
         metas = [item for tag, item in Markup((tmp_path / name).read_text()).found if tag == "meta"]
         assert policy in [meta.get("content") for meta in metas]
-
-
-def test_a_flag_is_counted_for_a_case_with_a_stand_in() -> None:
-    case = a_case(BLOCK.replace("models =", 'simulates = "A small tokenizer."\nmodels ='))
-    page = index(survey({case.name: case}, ENVIRONMENTS[:1], ()), ())
-
-    assert page.headline.flags[2] == ("simulated", "uses a stand-in for a real part", (9,))

@@ -52,7 +52,6 @@ from repromatrix.reports.sections.numbers import dtypes, measured
 from repromatrix.reports.sections.provenance import Machine, MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import (
     ReleaseDifference,
-    Shift,
     between,
     by_case,
 )
@@ -84,7 +83,6 @@ BROKE = ReleaseDifference(
     before="is not applicable: needs transformers>=4.50, has 4.49.0",
     after=HEADLINE,
 )
-PULL = Link(text="owner/name#8", href="https://github.com/owner/name/pull/8")
 BRIEF = "cpu, torch 2.13.0, Python 3.11"
 TOLD = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: 27 cells from this machine."
 RECORD = SnapshotRecord(
@@ -141,25 +139,6 @@ def test_the_page_of_main_says_which_sources_were_measured() -> None:
         " from owner/fork; older than the newest release, 4.51.0"
     )
     assert Releases(view, {}).page("4.51.0").origin == ""
-
-
-def test_a_number_that_moved_is_named() -> None:
-    def run(cell: Cell) -> Observation | None:
-        seen = fake_run(cell)
-        moved = (cell.environment, cell.precision, cell.workaround) == ("4.51.0", "fp32", "")
-        return replace(seen, measured={"error": 2.0}) if seen and moved else seen
-
-    expected = Shift(
-        case="cache_float",
-        href="case/cache_float.html",
-        workaround="",
-        precision=Precision.FP32,
-        name="error",
-        before="0.5",
-        after="2",
-    )
-
-    assert (expected,) == between(surveyed(run))["4.51.0"].shifts
 
 
 def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease, history
 from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
 from repromatrix.runner.evidence.swept.records import ProbeStatus
+from repromatrix.runner.model.observation import Failed
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,10 +34,30 @@ if TYPE_CHECKING:
 
 DATES = {"4.50.0": "2025-03-21", "4.50.1": "2025-03-25", "4.51.0": "2025-04-05"}
 SHARED = a_case(BLOCK.replace('["gemma3"]', '["gemma3"]\nsame-code = ["paligemma"]'))
-ANY = a_case(
-    BLOCK.replace('["gemma3"]', '"any"\nshown-with = ["llama"]\nconcerns = "Not encoders."'),
+ODD = a_case(
+    BLOCK.replace('["gemma3"]', '"any"\nshown-with = ["llama"]\nconcerns = "Not encoders."')
+    .replace('["error"]', '["nan-or-inf"]\nsimulates = "A small tokenizer."')
+    .replace('area = "kv-cache"', 'area = "loading"'),
     name="any_adapter",
 )
+OTHER = Failed(error_class="KeyError", message="other", signature="KeyError: other")
+ODDITIES: dict[tuple[str, str, Precision], dict[str, object]] = {
+    ("", "4.50.0", Precision.FP32): {"exercised": Exercised.NO},
+    ("", "4.50.1", Precision.FP32): {"unstable": True, "repeats": 3},
+    ("", "4.51.0", Precision.FP32): {"measured": {"error": float("nan")}},
+    ("", "4.50.0", Precision.BF16): {"failed": OTHER},
+    ("", "4.50.1", Precision.BF16): {"outcome": Outcome.PASSES, "failed": None},
+    ("", "4.51.0", Precision.BF16): {"outcome": Outcome.CRASHES, "reason": "signal 11"},
+    ("", "4.50.0", Precision.FP16): {"outcome": Outcome.DECLINES, "reason": "no"},
+    ("", "4.50.1", Precision.FP16): {"outcome": Outcome.OUT_OF_MEMORY, "reason": "2 GB"},
+    ("", "4.51.0", Precision.FP16): {"outcome": Outcome.FAILS, "failed": OTHER},
+    ("away", "4.50.0", Precision.FP32): {"outcome": Outcome.NOT_RUN},
+    ("away", "4.50.1", Precision.FP32): {"outcome": Outcome.TIMES_OUT, "reason": "60 s"},
+    ("cache-off", "4.51.0", Precision.FP32): {"measured": {"error": 2.0}},
+}
+"""What is otherwise in some cells of the second case: a mark of every kind."""
+OLD = ("away", "4.50.1", Precision.FP16)
+"""A cell of it that was measured before the case was edited."""
 RECORD = SnapshotRecord(
     publication="2026-11-21",
     date="2026-11-21",
@@ -96,13 +118,28 @@ SWEPT = SweptSite(
 )
 
 
-def published_run(cell: Cell) -> Observation | None:
+def shared_run(cell: Cell) -> Observation | None:
+    """Behave as the case describes, and be published."""
     seen = fake_run(cell)
-    return replace(seen, source=PUBLICATION.name) if seen else None
+    if seen is None:
+        return None
+    ran = replace(seen.provenance, case_digest=SHARED.digest)
+    return replace(seen, provenance=ran, source=PUBLICATION.name)
+
+
+def odd_run(cell: Cell) -> Observation | None:
+    seen = fake_run(cell)
+    at = (cell.workaround, cell.environment, cell.precision)
+    if seen is None:
+        return None
+    if at == OLD:
+        return replace(seen, provenance=replace(seen.provenance, case_digest="old"))
+    own = replace(seen, provenance=replace(seen.provenance, case_digest=ODD.digest))
+    return replace(own, **ODDITIES.get(at, {}))  # type: ignore[arg-type]
 
 
 def draw(folder: Path) -> None:
-    """Render the site: one case is published, the other was measured here."""
+    """Render the site: one case is published, the odd one was measured here."""
     published = Published(
         publications={PUBLICATION.name: PUBLICATION},
         records=(RECORD,),
@@ -111,9 +148,9 @@ def draw(folder: Path) -> None:
         swept=SWEPT,
     )
     render(
-        {case.name: case for case in (ANY, SHARED)},
+        {case.name: case for case in (ODD, SHARED)},
         ENVIRONMENTS,
-        [*judged(case=ANY), *judged(published_run, SHARED)],
+        [*judged(odd_run, ODD), *judged(shared_run, SHARED)],
         folder,
         areas={"kv-cache": "The cache of keys and values"},
         dates=DATES,
