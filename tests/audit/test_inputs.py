@@ -9,7 +9,6 @@ import time
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -21,9 +20,6 @@ from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.packages import Other
 from repromatrix.runner.audit.render import read_for
 from repromatrix.runner.errors import RunnerError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PROJECT = """
 [project]
@@ -276,37 +272,6 @@ def test_two_versions_of_one_package_are_a_pin_of_none(tmp_path: Path) -> None:
     path.write_text("transformers==4.50.0\ntransformers==4.51.0\n")
 
     assert read(str(path)).loose == {"transformers": "several versions: 4.50.0, 4.51.0"}
-
-
-def _cut_at_a_package(lock: str) -> str:
-    """Return a lock cut off where it still is TOML: before the package that others depend on."""
-    return lock[: lock.index('[[package]]\nname = "tokenizers"')]
-
-
-BAD: dict[str, tuple[str, str | Callable[[str], str], str]] = {
-    "cut inside": ("uv.lock", lambda lock: lock[:700], "The file may be cut off: make it again."),
-    "cut between": ("uv.lock", _cut_at_a_package, "which is not in the file"),
-    "odd lock": ("uv.lock", "version = 1\npackage = 3\n", "it has no packages"),
-    "bad marker": (
-        "poetry.lock",
-        POETRY.replace("sys_platform != 'win32'", "moon == 3"),
-        "the marker",
-    ),
-    "html": ("requirements.txt", "<b>hi", "line 1: cannot read '<b>hi'"),
-}
-
-
-@pytest.mark.parametrize("kind", BAD)
-def test_a_bad_file_is_refused_in_words(project: Path, tmp_path: Path, kind: str) -> None:
-    name, content, said = BAD[kind]
-    lock = (project / "uv.lock").read_text()
-    path = tmp_path / name
-    path.write_text(content if isinstance(content, str) else content(lock))
-
-    with pytest.raises(RunnerError) as error:
-        read(str(path))
-    assert str(error.value).startswith(str(path))
-    assert said in str(error.value)
 
 
 def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:

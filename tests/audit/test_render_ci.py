@@ -156,17 +156,6 @@ def expired() -> AuditTerms:
     return AuditTerms(fail_on=(FailOn.DERIVED,), used=used, page=lambda name: f"https://s/{name}")
 
 
-def test_a_known_bug_is_an_error_on_the_line_of_the_lock(lock: str) -> None:
-    assert github(found(lock), USUAL) == (
-        "::error file=a b/pins%2C1.txt,line=2,title=toy_00 (bf16%2C measured)::"
-        "A toy breaks%0AValueError: it breaks%0A"
-        "avoided by newer: transformers 4.51.0; older: transformers 4.49.0%0A"
-        "https://example.org/1\n"
-        "1 known bug (1 cell: 1 measured, 0 derived); 0 passing (0 measured), 0 not applicable.\n"
-        "Evidence of 2026-11-24-b, 3 days old: measured on CPU, torch 2.13.0+cpu, Python 3.11.\n"
-    )
-
-
 def test_what_fails_no_build_is_a_warning_and_an_exception_that_ended_is_told(lock: str) -> None:
     lines = github(found(lock), expired()).splitlines()
 

@@ -68,25 +68,6 @@ def test_a_lock_of_a_measured_release_has_the_bugs_of_that_release(
     assert {cell["level"] for hit in found["hits"] for cell in hit["cells"]} == {"measured"}
 
 
-def test_what_is_ignored_does_not_hit_and_versions_of_which_nothing_is_known_are_no_green(
-    environ: dict[str, str], lock: str, tmp_path: Path
-) -> None:
-    newer = tmp_path / "newer.txt"
-    newer.write_text("transformers==5.99.0\n")
-    case = ("--case", "gemma3_trainer_eval,blip2_load_half", "--precision", "bf16")
-    hit = call(environ, "audit", lock, *case)
-    ignored = call(environ, "audit", lock, *case, "--ignore", "gemma3*", "--ignore", "blip2*")
-    one = call(environ, "audit", lock, *case, "--ignore", "blip2*")
-    unknown = call(environ, "audit", str(newer), *case)
-
-    assert (hit.returncode, one.returncode, ignored.returncode) == (1, 1, 2)
-    assert "gemma3_trainer_eval: bf16, measured" in one.stdout
-    assert "--ignore: it leaves no case" in ignored.stderr
-    assert unknown.returncode == 7
-    assert "Ignored: blip2_load_half." in one.stdout
-    assert "No evidence for these versions; 2 cells unknown (not a pass)" in unknown.stdout
-
-
 def test_advice_cites_the_cell_that_broke_gemma_3(environ: dict[str, str]) -> None:
     done = call(
         environ,

@@ -319,18 +319,6 @@ def test_what_machines_say_of_an_older_state_of_a_case_is_no_dispute_of_today(
     )
 
 
-def test_a_merged_unexpected_result_ends_in_one(places: Paths, tmp_path: Path) -> None:
-    code, lines = merging(places, stored(tmp_path / "one.sqlite", real(Outcome.FAILS)))
-
-    assert (code, lines[1:]) == (
-        ExitCode.UNEXPECTED,
-        [
-            "1 unexpected result:",
-            f"  regressed: {CASE} fp32 on 4.50.0: fails: KeyError: not described",
-        ],
-    )
-
-
 def test_a_rehearsal_says_the_same_and_writes_nothing(places: Paths, tmp_path: Path) -> None:
     files = [
         stored(tmp_path / f"{name}.sqlite", real(outcome, name))

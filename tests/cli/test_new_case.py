@@ -88,12 +88,6 @@ def test_a_script_keeps_its_body_and_lets_go_of_the_versions_that_the_matrix_mov
     assert _left(path) == ["title", "reports", *LEFT_TO_A_PERSON[1:]]
 
 
-def test_a_file_that_exists_is_not_written_over(places: Paths) -> None:
-    _begin(places, ISSUE)
-
-    assert "Choose another name with `--name`." in _refused(places, ISSUE)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -37,28 +37,6 @@ def test_a_case_has_fewer_than_60_lines_of_code() -> None:
     assert (_keys(fair), _keys(long)) == ([], ["length"])
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "torch.__version__",
-        "__import__('sys').version_info",
-        "getattr(torch, '__version__')",
-        "from torch import __version__ as v",
-        "import importlib.metadata",
-        "from importlib import metadata",
-        "from importlib.metadata import version",
-        "import pkg_resources",
-        "is_torch_version('>=', '2')",
-    ],
-)
-def test_a_case_that_reads_a_version_is_refused_at_its_line(line: str) -> None:
-    toy = _with_code("x = 1", line)
-    text = toy.script.block + toy.script.code
-    number = text.splitlines().index(line) + 1
-
-    assert [f"line {number}"] == _keys(toy)
-
-
 SEED = 'torch.manual_seed(int(os.environ.get("REPRO_SEED", "0")))'
 VARIANT = 'os.environ.get("REPRO_VARIANT", "toy")'
 VARIES = "variants = ['toy', 'big']\n"
@@ -177,13 +155,6 @@ def test_settings_before_imports_demand_a_process(
     number = (toy.script.block + toy.script.code).splitlines().index(lines[1]) + 1
 
     assert ([f"line {number}"] if refused else []) == _keys(toy)
-
-
-def test_a_case_that_is_no_python_is_refused() -> None:
-    toy = case(code='"""A toy must not break."""\nimport torch as\n')
-    number = (toy.script.block + toy.script.code).splitlines().index("import torch as") + 1
-
-    assert [f"line {number}"] == _keys(toy)
 
 
 def test_overlapping_entries_are_refused_once_with_a_cell_of_theirs() -> None:

@@ -230,9 +230,3 @@ def test_a_range_that_is_not_half_open_is_refused(when: str) -> None:
 
     assert fault.startswith("cases/x.py: tool.repromatrix.fails[0].when: ")
     assert when in fault
-
-
-def test_an_address_is_no_dependency() -> None:
-    [fault] = _faults(case_text(dependencies=["transformers @ git+https://example.org/x"]))
-
-    assert fault.startswith("cases/x.py: script.dependencies: ")

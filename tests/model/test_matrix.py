@@ -63,21 +63,5 @@ def test_an_sdist_that_needs_no_package_is_refused() -> None:
     )
 
 
-def test_releases_stand_in_the_order_of_their_versions_not_of_their_letters() -> None:
-    found = _refused(TEXT.replace("4.10.0", "4.2.0"))
-
-    assert found.startswith("environments/matrix.toml: releases: ")
-
-
 def test_a_release_that_stands_twice_is_refused() -> None:
     assert "4.9.0 stands after 4.9.0" in _refused(TEXT.replace("4.10.0", "4.9.0"))
-
-
-def test_an_unknown_precision_is_refused() -> None:
-    found = _refused(TEXT.replace("bf16", "fp8"))
-
-    assert found.startswith("environments/matrix.toml: matrix.precisions[1]: ")
-
-
-def test_a_text_that_is_no_toml_is_refused() -> None:
-    assert _refused("= 1").startswith("environments/matrix.toml: invalid TOML: Invalid statement")
