@@ -8,15 +8,14 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repromatrix.runner.scripts.python_text import WIDTH
 from repromatrix.runner.scripts.syntax import (
     bound,
-    changed,
     display,
     is_dtype,
     is_pure,
@@ -31,8 +30,8 @@ def _is_same(left: object, right: object) -> bool:
 
 
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: lambda left, right: left == right,
-    ast.NotEq: lambda left, right: left != right,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
     ast.Is: _is_same,
     ast.IsNot: lambda left, right: not _is_same(left, right),
     ast.In: lambda left, right: left in right,
@@ -48,7 +47,7 @@ _PREFIX, _DEVICE, _VARIANT = "REPRO_", "REPRO_DEVICE", "REPRO_VARIANT"
 
 @dataclass(kw_only=True)
 class Folder(ast.NodeTransformer):
-    """Folds statements in their order; a name that is bound anew is no longer known."""
+    """Folds statements in their order; a name that is bound twice is not known."""
 
     device: str
     """Where the program computes: what the environment variable says."""
@@ -61,7 +60,7 @@ class Folder(ast.NodeTransformer):
     displays: dict[str, dict[Any, ast.expr]] = field(default_factory=dict)
     """Names of dicts that are written out and of which only single values are read."""
     bindings: Counter[str] = field(default_factory=Counter)
-    """How often each name is bound in the function."""
+    """How often each name is bound in the function, or a value of it is set by its key."""
     leaking: set[str] = field(default_factory=set)
     """Names whose dicts may be changed elsewhere."""
     parameters: Mapping[str, Mapping[str, ast.expr]] = field(default_factory=dict)
@@ -69,24 +68,20 @@ class Folder(ast.NodeTransformer):
 
     def _inside(self, function: ast.FunctionDef) -> Folder:
         """Return what folds the body of a function."""
-        bindings = bound(function.body) + bound([function.args])
-        inside = self._hiding({*bindings, *self._bound_again()})
-        inside.words |= self.parameters.get(function.name, {})
+        bindings = bound([*function.body, function.args], keys=True)
+        inside = self._hiding(bindings)
+        known = self.parameters.get(function.name, {})
+        inside.words |= {name: known[name] for name in known if not bindings[name]}
         inside.bindings = bindings
         return inside
 
-    def _bound_again(self) -> set[str]:
-        """Return the words that what runs later does not know."""
-        return {name for name in self.words if self.bindings[name] > 1}
-
-    def _hiding(self, hidden: Iterable[str]) -> Folder:
-        names = set(hidden)
-        return dataclasses.replace(
-            self,
-            words=_without(self.words, names),
-            constants=_without(self.constants, names),
-            displays=_without(self.displays, names),
+    def _hiding(self, hidden: Collection[str]) -> Folder:
+        """Return what folds where some names are others."""
+        every: tuple[Mapping[str, Any], ...] = (self.words, self.constants, self.displays)
+        words, constants, displays = (
+            {name: value for name, value in known.items() if name not in hidden} for known in every
         )
+        return dataclasses.replace(self, words=words, constants=constants, displays=displays)
 
     # Statements
 
@@ -94,14 +89,12 @@ class Folder(ast.NodeTransformer):
         """Return what is left of statements."""
         done: list[ast.stmt] = []
         for node in body:
-            for left in self.statement(node):
-                if not _is_joined(done, left, node):
-                    done.append(left)
+            done += self.statement(node)
             if done and isinstance(done[-1], _ENDS):
                 break
         return done
 
-    def statement(self, node: ast.stmt) -> list[ast.stmt]:  # noqa: C901, PLR0911 - a table: one return per kind of statement
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:  # noqa: PLR0911 - a table: one return per kind of statement
         """Return what is left of one statement: itself, none, or those that it held."""
         match node:
             case ast.If():
@@ -110,8 +103,6 @@ class Folder(ast.NodeTransformer):
                 return self._loop(node)
             case ast.With():
                 return self._with(node)
-            case ast.Try():
-                return self._try(node)
             case ast.FunctionDef():
                 node.body = self._inside(node).block(node.body) or nothing(node)
                 return [node]
@@ -119,10 +110,8 @@ class Folder(ast.NodeTransformer):
                 return self._assign(node, target)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 return self._named(node, name, value)
-            case ast.AugAssign(target=ast.Name(id=name), op=ast.BitOr()):
-                return self._added(node, name)
             case ast.Assert():
-                node.test = self.condition(node.test)
+                node.test = self.fold(node.test)
                 return [] if self._is(node.test, truth=True) else [node]
             case ast.Expr():
                 node.value = self.fold(node.value)
@@ -131,80 +120,44 @@ class Folder(ast.NodeTransformer):
                 return self._other(node)
 
     def _other(self, node: ast.stmt) -> list[ast.stmt]:
-        self._forget(changed([node]))
         self.generic_visit(node)
         return [node]
 
-    def _added(self, node: ast.AugAssign, name: str) -> list[ast.stmt]:
-        """Fold `name |= {…}`."""
-        node.value = self.fold(node.value)
-        before, more = self.displays.get(name), display(node.value)
-        self._forget([name])
-        if before is not None and more is not None:
-            self.displays[name] = {**before, **more}
-        return [node]
-
     def _if(self, node: ast.If) -> list[ast.stmt]:
-        node.test = self.condition(node.test)
+        node.test = self.fold(node.test)
+        if isinstance(node.test, ast.BoolOp):  # only its truth matters
+            idle = isinstance(node.test.op, ast.And)
+            node.test.values = [one for one in node.test.values if not self._is(one, truth=idle)]
         decided = self.value(node.test)
         if decided is not _UNKNOWN:
             return self.block(node.body if decided else node.orelse)
-        before = dict(self.words), dict(self.displays)
-        node.body = self.block(node.body)
-        self.words, self.displays = before
-        node.orelse = self.block(node.orelse)
-        self._forget(changed([*node.body, *node.orelse]))
+        node.body, node.orelse = self.block(node.body), self.block(node.orelse)
         return tidy_if(node)
 
     def _loop(self, node: ast.For | ast.While) -> list[ast.stmt]:
-        self._forget(changed([node]))
-        if isinstance(node, ast.For):
-            node.iter = self.fold(node.iter)
-            if isinstance(node.iter, (ast.List, ast.Tuple)) and not node.iter.elts:
-                return self.block(node.orelse)
+        if isinstance(node, ast.While):
+            node.test = self.fold(node.test)
         else:
-            node.test = self.condition(node.test)
-            if self.value(node.test) is False:
+            node.iter = self.fold(node.iter)
+            if self._members(node.iter) == ():
                 return self.block(node.orelse)
-        node.body = self.block(node.body)
-        node.orelse = self.block(node.orelse)
-        self._forget(changed([node]))
+        node.body, node.orelse = self.block(node.body), self.block(node.orelse)
         return tidy_loop(node)
 
     def _with(self, node: ast.With) -> list[ast.stmt]:
         for item in node.items:
             item.context_expr = self.fold(item.context_expr)
-        self._forget(changed(node.items))
         node.items = [item for item in node.items if item.optional_vars or not _is_idle(item)]
         body = self.block(node.body)
         node.body = body or nothing(node)
         return [node] if node.items else body
 
-    def _try(self, node: ast.Try) -> list[ast.stmt]:
-        self._forget(changed([node]))
-        for handler in node.handlers:
-            handler.body = self.block(handler.body) or nothing(node)
-        node.body = self.block(node.body)
-        node.orelse, node.finalbody = self.block(node.orelse), self.block(node.finalbody)
-        self._forget(changed([node]))
-        if not node.body or not (node.handlers or node.finalbody):
-            return [*node.body, *node.orelse, *node.finalbody]
-        return [node]
-
     def _assign(self, node: ast.Assign, target: ast.expr) -> list[ast.stmt]:
-        if isinstance(target, ast.Subscript):
-            target.slice = self.fold(target.slice)
         match target, node.value:
             case ast.Tuple(elts=names), ast.Tuple(elts=values) if len(names) == len(values):
                 return self._pairs(node, names, values)
             case ast.Name(id=name), value:
                 return self._named(node, name, value)
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key)), value if (
-                name in self.displays
-            ):
-                node.value = self.fold(value)
-                self.displays[name] = {**self.displays[name], key: node.value}
-                return [node]
             case _:
                 return self._other(node)
 
@@ -224,14 +177,14 @@ class Folder(ast.NodeTransformer):
         before = [ast.dump(value) for value in values]
         folded = [self.fold(value) for value in values]
         node.value = ast.Tuple(elts=folded, ctx=ast.Load())
-        self._forget(changed([node]))
         for target, value, was in zip(names, folded, before, strict=True):
             if isinstance(target, ast.Name):
                 self._learn(target.id, value, was_folded=ast.dump(value) != was)
         return [node]
 
     def _learn(self, name: str, value: ast.expr, *, was_folded: bool) -> None:
-        self._forget([name])
+        if self.bindings[name] > 1:
+            return
         is_alias = isinstance(value, ast.Name) and value.id in self.constants
         if was_folded and (is_word(value) or is_alias):
             self.words[name] = value
@@ -239,30 +192,12 @@ class Folder(ast.NodeTransformer):
         if values is not None and name not in self.leaking:
             self.displays[name] = values
 
-    def _forget(self, names: Iterable[str]) -> None:
-        for name in names:
-            self.words.pop(name, None)
-            self.displays.pop(name, None)
-
     # Expressions
 
     def fold(self, node: ast.expr) -> ast.expr:
         """Return an expression with what is known put in."""
         folded: ast.expr = self.visit(node)
         return folded
-
-    def condition(self, node: ast.expr) -> ast.expr:
-        """Fold an expression of which only the truth matters."""
-        return self._needed(self.fold(node))
-
-    def _needed(self, node: ast.expr) -> ast.expr:
-        """Return a condition without the operands that decide nothing."""
-        if not isinstance(node, ast.BoolOp):
-            return node
-        idle = isinstance(node.op, ast.And)
-        values = [self._needed(value) for value in node.values]
-        values = [each for each in values if not self._is(each, truth=idle)] or values[-1:]
-        return values[0] if len(values) == 1 else ast.BoolOp(op=node.op, values=values)
 
     def value(self, node: ast.expr) -> Any:  # noqa: ANN401 - whatever a program holds
         """Return the value of an expression where it is known."""
@@ -300,17 +235,12 @@ class Folder(ast.NodeTransformer):
         known = self.words.get(node.id) if isinstance(node.ctx, ast.Load) else None
         return node if known is None else copy.deepcopy(known)
 
-    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
-        """Fold a body that is run later: what is bound again meanwhile is not known there."""
-        hidden = {*bound([node.args]), *self._bound_again()}
-        node.body = self._hiding(hidden).fold(node.body)
-        return node
+    def _scope(self, node: ast.AST) -> ast.AST:
+        """Fold an expression that has names of its own."""
+        return self._hiding(bound([node])).generic_visit(node)
 
-    def _comprehension(self, node: ast.AST) -> ast.AST:
-        hiding = self._hiding(bound([node]))
-        return hiding.generic_visit(node)
-
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension  # noqa: N815 - names of ast
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _scope  # noqa: N815 - names of ast
+    visit_Lambda = _scope  # noqa: N815
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """Decide a comparison of two known values."""
@@ -346,7 +276,6 @@ class Folder(ast.NodeTransformer):
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         """Choose a branch."""
         self.generic_visit(node)
-        node.test = self._needed(node.test)
         decided = self.value(node.test)
         if decided is _UNKNOWN:
             return node
@@ -371,23 +300,11 @@ class Folder(ast.NodeTransformer):
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
         """Put known texts into an f-string."""
         self.generic_visit(node)
-        parts: list[ast.expr] = []
-        for part in node.values:
-            match part:
-                case ast.FormattedValue(
-                    value=ast.Constant(value=str()) as text, conversion=-1, format_spec=None
-                ):
-                    part = text  # noqa: PLW2901 - the part, as it is now known
-                case _:
-                    pass
-            match parts, part:
-                case [*_, ast.Constant(value=str(before))], ast.Constant(value=str(after)):
-                    parts[-1] = ast.Constant(value=before + after)
-                case _:
-                    parts.append(part)
-        if len(parts) == 1 and isinstance(parts[0], ast.Constant):
-            return parts[0]
-        return ast.copy_location(ast.JoinedStr(values=parts), node)
+        node.values = [_as_text(part) for part in node.values]
+        texts = [part.value for part in node.values if isinstance(part, ast.Constant)]
+        if len(texts) == len(node.values):
+            return ast.copy_location(ast.Constant(value="".join(map(str, texts))), node)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         """Ask the surroundings, and leave out what says what holds anyway."""
@@ -410,8 +327,12 @@ class Folder(ast.NodeTransformer):
             ):
                 return ast.copy_location(ast.Constant(value=int(text)), node)
             case _:
-                node.keywords = list(_keywords(node.keywords))
+                node.keywords = [one for one in node.keywords if not self._is_empty(one)]
                 return self._on_cpu(node) if self.device == "cpu" else node
+
+    def _is_empty(self, keyword: ast.keyword) -> bool:
+        """Say whether it is `**{}`."""
+        return keyword.arg is None and self._members(keyword.value) == ()
 
     def _on_cpu(self, node: ast.Call) -> ast.expr:
         """Return a call without naming the device on which torch computes anyway."""
@@ -422,7 +343,7 @@ class Folder(ast.NodeTransformer):
                 if (args, keywords) != (node.args, node.keywords) and not args and not keywords:
                     return moved
                 node.args, node.keywords = args, keywords
-            case function if _root(function) == "torch":
+            case function if ast.unparse(function).startswith("torch."):
                 node.keywords = [each for each in node.keywords if not _is_cpu_keyword(each)]
             case _:
                 pass
@@ -436,13 +357,9 @@ def nothing(node: ast.stmt) -> list[ast.stmt]:
 
 def tidy_if(node: ast.If) -> list[ast.stmt]:
     """Return an undecided `if`, or what is left of it where a branch is empty."""
-    if node.body:
-        return [node]
-    if not node.orelse:
-        expression = ast.copy_location(ast.Expr(value=node.test), node)
-        return [] if is_pure(node.test) else [expression]
-    node.test = ast.UnaryOp(op=ast.Not(), operand=node.test)
-    node.body, node.orelse = node.orelse, []
+    if not node.body and not node.orelse and is_pure(node.test):
+        return []
+    node.body = node.body or nothing(node)
     return [node]
 
 
@@ -470,35 +387,15 @@ def _is_idle(item: ast.withitem) -> bool:
             return False
 
 
-def _is_joined(done: list[ast.stmt], node: ast.stmt, before: ast.stmt) -> bool:
-    """Put `x["key"] = known` into the dict that was written out just before; say whether it was."""
-    match done, node:
-        case (
-            [*_, ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict() as written)],
-            ast.Assign(
-                targets=[ast.Subscript(value=ast.Name(id=again), slice=ast.Constant() as key)],
-                value=value,
-            ),
-        ) if name == again and isinstance(value, ast.Constant) and node is before:
-            values = display(written)
-            longer = len(ast.unparse(before)) + len(ast.unparse(done[-1]))
-            if values is None or key.value in values or longer > WIDTH:
-                return False
-            written.keys.append(key)
-            written.values.append(value)
-            return True
+def _as_text(part: ast.expr) -> ast.expr:
+    """Return the text for a part of an f-string that is one."""
+    match part:
+        case ast.FormattedValue(
+            value=ast.Constant(value=str()) as text, conversion=-1, format_spec=None
+        ):
+            return text
         case _:
-            return False
-
-
-def _keywords(keywords: Iterable[ast.keyword]) -> Iterator[ast.keyword]:
-    """Yield keyword arguments, those of a written out `**{…}` one by one."""
-    for keyword in keywords:
-        values = display(keyword.value) if keyword.arg is None else None
-        if values is None or not all(isinstance(key, str) and key.isidentifier() for key in values):
-            yield keyword
-        else:
-            yield from (ast.keyword(arg=key, value=value) for key, value in values.items())
+            return part
 
 
 def _is_cpu(node: ast.expr) -> bool:
@@ -507,13 +404,3 @@ def _is_cpu(node: ast.expr) -> bool:
 
 def _is_cpu_keyword(keyword: ast.keyword) -> bool:
     return keyword.arg == "device" and _is_cpu(keyword.value)
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _without(known: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    return {name: value for name, value in known.items() if name not in names}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from repromatrix.runner.errors import Problem, refuse
@@ -15,11 +15,10 @@ from repromatrix.runner.model.case import Case, syntax_tree
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.scripts.dead_code import without_dead_code
 from repromatrix.runner.scripts.folding import Folder
-from repromatrix.runner.scripts.inlining import inline
-from repromatrix.runner.scripts.python_text import Original, original, written
-from repromatrix.runner.scripts.syntax import bound, changed, display, is_dtype, leaking, read
+from repromatrix.runner.scripts.python_text import original, written
+from repromatrix.runner.scripts.syntax import bound, is_dtype, leaking, read
 
-_MAIN, _MEASURED, _NUMBERS = "main", "measured", "numbers"
+_MAIN, _MEASURED = "main", "measured"
 _DECLINES = "sys.exit(125)"
 
 _Parameters = dict[str, dict[str, ast.expr]]
@@ -34,47 +33,26 @@ def plain(case: Case, precision: Precision) -> str:
     """
     tree = syntax_tree(case.script.code)
     before = original(case.script.code, tree)
-    main = next(filter(_is_main, tree.body), None)
-    if not isinstance(main, ast.FunctionDef):
+    main = next((one for one in _functions(tree) if one.name == _MAIN and one.args.args), None)
+    if main is None:
         what = "the case has no function `main` that takes the precision first"
         raise refuse(Problem(case.where, what, "`case` with its name alone prints it as it is."))
     device = Device.CUDA if Device.CUDA in case.block.needs else Device.CPU
-    tree.body = [node for node in tree.body if not _is_entry(node)]
-    known: _Parameters = {_MAIN: _chosen(main, precision)}
-    main.args = _no_arguments()
-    while known:  # what a function is called with is known once its callers are folded
+    (call,) = ast.parse(f"main({precision.value!r})").body
+    kept = [node for node in tree.body if not _is_entry(node)]
+    tree.body = [*kept, ast.copy_location(call, main)]
+    # What a function is called with is known once its callers are folded.
+    while known := _pass_on(tree, {precision.value, device.value, case.variant}):
         _fold(tree, device, case.variant, known)
-        known = _pass_on(tree, {precision.value, device.value, case.variant})
     _name_measured(tree, main)
     _dissolve(tree, main)
     without_dead_code(tree)
     _refuse_declining(tree, case, precision)
-    inline(tree)
-    _spread(tree, before)
-    without_dead_code(tree)
     return written(tree, before)
 
 
-def _is_main(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == _MAIN and bool(node.args.args)
-
-
 def _is_entry(node: ast.stmt) -> bool:
-    match node:
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
-            return True
-        case _:
-            return False
-
-
-def _no_arguments() -> ast.arguments:
-    return ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-
-
-def _chosen(main: ast.FunctionDef, precision: Precision) -> dict[str, ast.expr]:
-    """Return what the parameters of `main` are: the precision, then their defaults."""
-    first, *_ = main.args.args
-    return {**_defaults(main), first.arg: ast.Constant(value=precision.value)}
+    return isinstance(node, ast.If) and ast.unparse(node.test).startswith("__name__")
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
@@ -92,8 +70,8 @@ def _fold(
 ) -> None:
     functions = _functions(tree)
     outside = [node for node in tree.body if node not in functions]
-    bindings = bound([*outside])
-    elsewhere = {name for one in functions for name in changed(one.body) - {*bound(one.body)}}
+    bindings = bound(outside, keys=True)
+    elsewhere = {name for one in functions for name in bound(one.body, keys=True) - bound(one.body)}
     constants: dict[str, ast.expr] = {
         target.id: node.value
         for node in outside
@@ -129,20 +107,27 @@ def _pass_on(tree: ast.Module, texts: set[str]) -> _Parameters:
     """
     known: _Parameters = {}
     for function in _functions(tree):
+        arguments, defaults, again = function.args, _defaults(function), bound(function.body)
+        names = [argument.arg for argument in arguments.args]
         calls = _calls(tree, function)
-        names = [argument.arg for argument in function.args.args]
-        for name in names if calls else []:
-            given = [_argument(call, function, name) for call in calls]
-            words = {ast.dump(word) for word in given if word is not None and _is_put(word, texts)}
-            if len(words) != 1 or not all(word and ast.dump(word) in words for word in given):
-                continue
-            if bound(function.body)[name]:
-                continue
-            known.setdefault(function.name, {})[name] = next(filter(None, given))
-            for call in calls:
-                _take_argument(call, function, name)
-            _take_parameter(function, name)
+        given = [{**defaults, **_given(call, names)} for call in calls]
+        words = {name: _same([one.get(name) for one in given], texts) for name in names}
+        passed = {name: word for name, word in words.items() if word and not again[name]}
+        for call in calls if passed else ():
+            pairs = zip(names, call.positional, strict=False)
+            call.positional[:] = [value for name, value in pairs if name not in passed]
+            call.keywords[:] = [one for one in call.keywords if one.arg not in passed]
+        arguments.args = [one for one in arguments.args if one.arg not in passed]
+        arguments.defaults = [defaults[one.arg] for one in arguments.args if one.arg in defaults]
+        known |= {function.name: passed} if passed else {}
     return known
+
+
+def _same(given: Sequence[ast.expr | None], texts: set[str]) -> ast.expr | None:
+    """Return the word that is given everywhere."""
+    dumped = {ast.dump(one) if one else "" for one in given}
+    first = given[0] if len(dumped) == 1 else None
+    return first if first and _is_put(first, texts) else None
 
 
 def _is_put(word: ast.expr, texts: set[str]) -> bool:
@@ -155,19 +140,21 @@ def _is_put(word: ast.expr, texts: set[str]) -> bool:
             return is_dtype(word)
 
 
+def _given(call: _Call, names: Sequence[str]) -> dict[str, ast.expr]:
+    by_name = {one.arg: one.value for one in call.keywords if one.arg}
+    return {**dict(zip(names, call.positional, strict=False)), **by_name}
+
+
 def _calls(tree: ast.Module, function: ast.FunctionDef) -> list[_Call]:
     """Return the calls of a function; none where it is not only called, and simply."""
-    calls = [
-        call
-        for part in ast.walk(tree)
-        if isinstance(part, ast.Call) and (call := _call(part, function.name))
-    ]
+    parts = (part for part in ast.walk(tree) if isinstance(part, ast.Call))
+    calls = [call for part in parts if (call := _call(part, function.name))]
     arguments = function.args
     special = arguments.posonlyargs or arguments.kwonlyargs or arguments.vararg or arguments.kwarg
     starred = any(
-        any(isinstance(given, ast.Starred) for given in call.positional)
-        or any(keyword.arg is None for keyword in call.keywords)
+        isinstance(one, ast.Starred) or getattr(one, "arg", "") is None
         for call in calls
+        for one in (*call.positional, *call.keywords)
     )
     return [] if special or starred or read(tree)[function.name] != len(calls) else calls
 
@@ -184,86 +171,42 @@ def _call(node: ast.Call, name: str) -> _Call | None:
             return None
 
 
-def _argument(call: _Call, function: ast.FunctionDef, name: str) -> ast.expr | None:
-    """Return what a call gives for a parameter, or its default."""
-    place = _place(function, name)
-    if place < len(call.positional):
-        return call.positional[place]
-    given = (keyword.value for keyword in call.keywords if keyword.arg == name)
-    return next(given, _defaults(function).get(name))
-
-
-def _place(function: ast.FunctionDef, name: str) -> int:
-    return [argument.arg for argument in function.args.args].index(name)
-
-
-def _take_argument(call: _Call, function: ast.FunctionDef, name: str) -> None:
-    place = _place(function, name)
-    call.positional[place : place + 1] = []
-    call.keywords[:] = [keyword for keyword in call.keywords if keyword.arg != name]
-
-
-def _take_parameter(function: ast.FunctionDef, name: str) -> None:
-    defaults = _defaults(function)
-    arguments = function.args
-    arguments.args = [argument for argument in arguments.args if argument.arg != name]
-    arguments.defaults = [defaults[one.arg] for one in arguments.args if one.arg in defaults]
-
-
 # What is measured
 
 
 class _Renamed(ast.NodeTransformer):
-    """Gives names of their own to the numbers that are measured, or another one to all of them."""
+    """Gives names of their own to the numbers that are measured."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         """Name a number."""
-        match node:
-            case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key))) if (
-                name == _MEASURED and key in self.names
-            ):
-                return ast.copy_location(ast.Name(id=self.names[key], ctx=node.ctx), node)
-            case _:
-                self.generic_visit(node)
-                return node
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Name all of them."""
-        if node.id == _MEASURED:
-            node.id = self.names[_MEASURED]
+        if name := self.names.get(_key(node)):
+            return ast.copy_location(ast.Name(id=name, ctx=node.ctx), node)
+        self.generic_visit(node)
         return node
 
 
+def _key(node: ast.AST) -> str:
+    """Return the key of a number; nothing for anything else."""
+    match node:
+        case ast.Subscript(value=ast.Name(id="measured"), slice=ast.Constant(value=str(key))):
+            return key
+        case _:
+            return ""
+
+
 def _name_measured(tree: ast.Module, main: ast.FunctionDef) -> None:
-    """Make variables of the numbers of `main`, or an ordinary dict where it is used as one."""
+    """Make variables of the numbers that only `main` itself knows, each set before it is read."""
     taken = {*bound([tree]), *read(tree)}
-    keys = _measured_keys(tree, main)
-    names = {key: _free(re.sub(r"\W", "_", key), taken) for key in keys}
-    _Renamed({**names, _MEASURED: _free(_NUMBERS, taken)}).visit(tree)
-
-
-def _free(name: str, taken: set[str]) -> str:
-    return name if name not in taken else f"{name}_value"
-
-
-def _measured_keys(tree: ast.Module, main: ast.FunctionDef) -> set[str]:
-    """Return the keys of numbers that only `main` itself knows, each set before it is read."""
-    keyed = [
-        (part, part.slice.value)
-        for part in _own(main)
-        if isinstance(part, ast.Subscript)
-        and isinstance(part.value, ast.Name)
-        and part.value.id == _MEASURED
-        and isinstance(part.slice, ast.Constant)
-    ]
-    added = {id(part.target) for part in ast.walk(main) if isinstance(part, ast.AugAssign)}
+    keys = [key for part in _own(main) if (key := _key(part))]
     uses = sum(isinstance(part, ast.Name) and part.id == _MEASURED for part in ast.walk(tree))
-    declared = bound([tree])[_MEASURED]
-    simple = uses == len(keyed) + declared and not any(id(part) in added for part, _ in keyed)
-    return {str(key) for _, key in keyed} if simple else set()
+    is_added = any(isinstance(part, ast.AugAssign) and _key(part.target) for part in _own(main))
+    if uses == len(keys) + bound([tree])[_MEASURED] and not is_added:
+        names = {key: re.sub(r"\W", "_", key) for key in keys}
+        free = {key: f"{name}_value" if name in taken else name for key, name in names.items()}
+        _Renamed(free).visit(tree)
 
 
 def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -280,50 +223,18 @@ def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
 
 
 def _dissolve(tree: ast.Module, main: ast.FunctionDef) -> None:
-    """Put the statements of `main` behind all others; it stays where a name would mean two things.
+    """Put the statements of `main` where it is called; not where a name would mean two things.
 
-    It also stays where it returns, or is decorated.
+    It also stays where it returns, or is decorated, or still takes something.
     """
-    others = [node for node in tree.body if node is not main]
+    others = [node for node in tree.body[:-1] if node is not main]
     outer = bound(node for node in others if not isinstance(node, ast.FunctionDef))
     outer.update(node.name for node in _functions(tree))
-    is_bound_again = {*bound(main.body)} & {*outer}
     returns = any(isinstance(part, ast.Return) for part in _own(main))
-    if is_bound_again or returns or main.decorator_list:
-        call = ast.Call(func=ast.Name(id=_MAIN, ctx=ast.Load()), args=[], keywords=[])
-        tree.body = [*others, main, ast.copy_location(ast.Expr(value=call), main)]
-    else:
+    if not (returns or main.decorator_list or {*bound(main.body)} & {*outer} or main.args.args):
         tree.body = [*others, *main.body]
-
-
-def _spread(tree: ast.Module, before: Original) -> None:
-    """Put dicts that were folded, and are used once as `**name`, where they are used."""
-    times, bindings = read(tree), bound([tree])
-    values = {
-        target.id: written_out
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and not before.holds(node)
-        for target in node.targets
-        if isinstance(target, ast.Name) and times[target.id] == bindings[target.id] == 1
-        if (written_out := display(node.value)) is not None
-    }
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call):
-            call.keywords = [*_spelled(call.keywords, values)]
-
-
-def _spelled(
-    keywords: Iterable[ast.keyword], values: Mapping[str, Mapping[str, ast.expr]]
-) -> Iterator[ast.keyword]:
-    for keyword in keywords:
-        match keyword:
-            case ast.keyword(arg=None, value=ast.Name(id=name)) if name in values and all(
-                isinstance(value, ast.Constant) or is_dtype(value)
-                for value in values[name].values()
-            ):
-                yield from (ast.keyword(arg=key, value=one) for key, one in values[name].items())
-            case _:
-                yield keyword
+    else:
+        tree.body = [*others, main, tree.body[-1]]
 
 
 def _refuse_declining(tree: ast.Module, case: Case, precision: Precision) -> None:

@@ -9,6 +9,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 WIDTH = 100
@@ -19,7 +20,6 @@ _FSTRING_STARTS, _FSTRING_ENDS = (
     {getattr(tokenize, f"{kind}STRING_{end}", -1) for kind in "FT"} for end in ("START", "END")
 )
 """From Python 3.12 on an f-string is many tokens, from 3.14 on a t-string as well."""
-_NO_LIST = frozenset({"for", "lambda"})
 
 
 class Original(NamedTuple):
@@ -70,16 +70,13 @@ def _gap(last: ast.stmt, node: ast.stmt, before: Original, indent: str) -> int:
 
 
 def _statement(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
-    if before.holds(node) and not _is_elif(node, before):
+    is_elif = before.lines[node.lineno - 1].startswith("elif", node.col_offset)
+    if before.holds(node) and not is_elif:
         yield from _as_it_was(node, before, indent)
     elif isinstance(node, ast.If):
         yield from _branches(node, before, indent)
     else:
         yield from _parts(node, before, indent)
-
-
-def _is_elif(node: ast.stmt, before: Original) -> bool:
-    return before.lines[node.lineno - 1].startswith("elif", node.col_offset)
 
 
 def _as_it_was(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
@@ -90,11 +87,6 @@ def _as_it_was(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
 
 def _parts(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
     """Yield a statement that was changed: its head, and what stands below it."""
-    if isinstance(node, ast.Assert) and node.msg and len(indent + ast.unparse(node)) > WIDTH:
-        yield from wrapped(f"assert {ast.unparse(node.test)}, (", indent)
-        yield from wrapped(ast.unparse(node.msg), indent + _INDENT)
-        yield f"{indent})"
-        return
     if not hasattr(node, "body"):
         yield from wrapped(ast.unparse(node), indent)
         return
@@ -126,59 +118,36 @@ def _branches(node: ast.If, before: Original, indent: str, word: str = "if") -> 
             yield from _block(node.orelse, before, indent + _INDENT)
 
 
-def wrapped(line: str, indent: str = "") -> list[str]:
-    """Return a line of code, on several where it is long and has brackets to break it in."""
-    return list(_broken(_double_quoted(_without_second_brackets(line)), indent))
-
-
-def _broken(line: str, indent: str) -> Iterator[str]:
-    span = _widest(line) if len(indent + line) > WIDTH else None
-    if span is None:
+def wrapped(line: str, indent: str = "") -> Iterator[str]:
+    """Yield a line of code, on several lines where it is long and has brackets to break it in."""
+    line = _double_quoted(line)
+    first, *others = _places(line) if len(indent + line) > WIDTH else [0]
+    last = others[-1] if others else first
+    inside = line[first:last]
+    if not inside:
         yield indent + line
         return
-    start, end = span
-    inside = line[start + 1 : end]
-    yield indent + line[: start + 1]
-    items = _items(inside) if len(indent + _INDENT + inside) > WIDTH else [inside]
-    comma = "," if len(items) > 1 or items != [inside] else ""
-    for item in items:
-        *lines, last = _broken(item, indent + _INDENT)
-        yield from [*lines, last + comma]
-    yield from _broken(line[end:], indent)
+    is_short = len(indent + _INDENT + inside) <= WIDTH
+    yield indent + line[:first]
+    for start, end in pairwise([first, last] if is_short else [first, *others]):
+        yield from wrapped(line[start:end].strip(), indent + _INDENT)
+    yield from wrapped(line[last:], indent)
 
 
-def _widest(line: str) -> tuple[int, int] | None:
-    """Return where the outermost brackets begin and end that hold the longest text."""
-    spans = [(end - start, start, end) for start, end, depth in _brackets(line) if not depth]
-    length, start, end = max(spans, default=(0, 0, 0))
-    return (start, end) if length > 1 else None
-
-
-def _brackets(line: str) -> Iterator[tuple[int, int, int]]:
-    """Yield the beginning, the end and the depth of all brackets of a line."""
-    opened: list[int] = []
+def _places(line: str) -> list[int]:
+    """Return where the outermost brackets with the longest text begin, have commas, and end."""
+    depth, spans = 0, [[0]]
     for token in _tokens(line):
-        if token.string in _OPENING:
-            opened.append(token.start[1])
-        elif token.string in _CLOSING and opened:
-            start = opened.pop()
-            yield start, token.start[1], len(opened)
-
-
-def _items(inside: str) -> list[str]:
-    """Return what is separated by commas; a comprehension or a lambda is one."""
-    depth, last, items = 0, 0, list[str]()
-    for token in _tokens(inside):
-        depth += (token.string in _OPENING) - (token.string in _CLOSING)
-        if depth:
-            continue
-        if token.string in _NO_LIST:
-            return [inside]
-        if token.string == ",":
-            items.append(inside[last : token.start[1]].strip())
-            last = token.end[1]
-    rest = inside[last:].strip()
-    return [*items, rest] if rest else items
+        depth -= token.string in _CLOSING
+        match depth, token.string:
+            case 0, "(" | "[" | "{":
+                spans.append([token.end[1]])
+            case (0, ")" | "]" | "}") | (1, ","):
+                spans[-1].append(token.start[1] + (token.string == ","))
+            case _:
+                pass
+        depth += token.string in _OPENING
+    return max(spans, key=lambda places: places[-1] - places[0])
 
 
 def _tokens(line: str) -> Iterator[tokenize.TokenInfo]:
@@ -206,15 +175,4 @@ def _double_quoted(line: str) -> str:
         prefix, quote, text = token.string.partition("'")
         if token.type == tokenize.STRING and quote and not {'"', "\\"} & set(token.string):
             line = f'{line[: token.start[1]]}{prefix}"{text[:-1]}"{line[token.end[1] :]}'
-    return line
-
-
-def _without_second_brackets(line: str) -> str:
-    """Return a line with `sum(x for x in y)` for `sum((x for x in y))`, as `ast` writes it."""
-    spans = {start: end for start, end, _ in _brackets(line) if line[start] == "("}
-    for start, end in sorted(spans.items(), reverse=True):
-        outer = spans.get(start - 1) == end + 1 and line[start - 2 : start - 1].isidentifier()
-        if outer and "for" in (token.string for token in _tokens(line[start + 1 : end])):
-            line = line[:start] + line[start + 1 : end] + line[end + 1 :]
-            return _without_second_brackets(line)
     return line

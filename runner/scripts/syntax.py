@@ -66,13 +66,18 @@ def is_word(node: ast.AST) -> bool:
             return is_dtype(node)
 
 
-def bound(nodes: Iterable[ast.AST]) -> Counter[str]:
-    """Return how often each name is bound anywhere in some nodes."""
+def bound(nodes: Iterable[ast.AST], *, keys: bool = False) -> Counter[str]:
+    """Return how often each name is bound anywhere in some nodes.
+
+    With `keys` also how often a value of it is set by its key.
+    """
     found: Counter[str] = Counter()
     for node in nodes:
         for part in ast.walk(node):
             match part:
                 case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                    found[name] += 1
+                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()) if keys:
                     found[name] += 1
                 case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                     found[name] += 1
@@ -83,25 +88,6 @@ def bound(nodes: Iterable[ast.AST]) -> Counter[str]:
                 case _:
                     pass
     return found
-
-
-def filled(nodes: Iterable[ast.AST]) -> Counter[str]:
-    """Return how often a value of each name is set by its key."""
-    found: Counter[str] = Counter()
-    for node in nodes:
-        for part in ast.walk(node):
-            match part:
-                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
-                    found[name] += 1
-                case _:
-                    pass
-    return found
-
-
-def changed(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that are bound in some nodes, or of which a value is set by its key."""
-    every = [*nodes]
-    return {*bound(every), *filled(every)}
 
 
 def leaking(tree: ast.AST) -> set[str]:

@@ -128,7 +128,7 @@ RULES = {
     ),
     "a loop over nothing": (
         (
-            'parts = {"": []}\nparts |= {"cast": [model]}\n'
+            'parts = {"": [], "cast": [model]}\n'
             "for part in parts[workaround]:\n    part.go()\nstay()"
         ),
         "stay()\n",
@@ -144,11 +144,11 @@ RULES = {
     "a part of an f-string": ('go(f"{workaround}{precision} {x}")', 'go(f"bf16 {x}")\n'),
     "keywords that were decided": (
         'flags = {"cpu": device == "cpu", precision: True}\ngo(1, **flags)',
-        "go(1, cpu=True, bf16=True)\n",
+        'flags = {"cpu": True, "bf16": True}\ngo(1, **flags)\n',
     ),
     "keywords that were filled in": (
         'plan = {"steps": 1}\nplan["every"] = 1 if workaround == "cast" else 2\ngo(**plan)',
-        "go(steps=1, every=2)\n",
+        'plan = {"steps": 1}\nplan["every"] = 2\ngo(**plan)\n',
     ),
     "keywords that are written so": (
         'plan = {"steps": 1}\ngo(**plan)',
@@ -167,7 +167,10 @@ RULES = {
     ),
     "what is measured as a whole": (
         "measured.update(act())\nassert all(measured.values())",
-        "numbers: dict[str, float] = {}\n\nnumbers.update(act())\nassert all(numbers.values())\n",
+        (
+            "measured: dict[str, float] = {}\n\n"
+            "measured.update(act())\nassert all(measured.values())\n"
+        ),
     ),
     "an assertion that holds": ('assert workaround != "cast"\nstay()', "stay()\n"),
     "a wrong workaround": (
@@ -182,12 +185,12 @@ RULES = {
         "if ready():\n    stay()\n",
     ),
     "an else that is left": (
-        'if ready():\n    workaround = "x"\nelse:\n    stay()\ngo(workaround)',
-        'if ready():\n    workaround = "x"\nelse:\n    stay()\ngo(workaround)\n',
+        'if ready():\n    how = "x"\nelse:\n    stay()\ngo(how)',
+        'if ready():\n    how = "x"\nelse:\n    stay()\ngo(how)\n',
     ),
     "a name that means something else later": (
         'kind = "eager" if workaround == "cast" else "flash"\ngo(kind)\nkind = act()\ngo(kind)',
-        'go("flash")\nkind = act()\ngo(kind)\n',
+        'kind = "flash"\ngo(kind)\nkind = act()\ngo(kind)\n',
     ),
     "a name that may mean something else later": (
         (
@@ -307,9 +310,12 @@ def test_what_a_library_asks_of_a_class_stays() -> None:
 
     assert told == dedent("""\
         class Tagger(torch.nn.Module):
+            \"\"\"A head of one's own.\"\"\"
+
             config_class = Config
 
             def forward(self, ids):
+                \"\"\"Return what it gets.\"\"\"
                 return ids
 
 
@@ -353,36 +359,24 @@ def test_main_stays_where_it_is_decorated() -> None:
         """)
 
 
-def test_a_function_that_is_called_once_stands_where_it_is_called() -> None:
+def test_a_function_stays_as_its_author_wrote_it() -> None:
     helpers = """\
-    SIZES = {"layers": 1}
-
-
     def load(folder: str) -> Model:
-        config = Config(**SIZES)  # the smallest
+        model = Model.load(folder)  # the smallest
+        if folder:
+            go()
+        return model
 
-        Model(config).save(folder)
-        return Model.load(
-            folder, mark=1
-        )
+
+    def keep(folder: str) -> None:
+        return folder.std()
 
 
     """
-    body = """\
-    with act() as place:
-        stay()
-        model = load(place)
-        go(model)
-    """
+    body = "keep(place)\nmodel = load(place)\ngo(model)"
 
     assert plainly(body, helpers) == (
-        'SIZES = {"layers": 1}\n\n'
-        "with act() as place:\n"
-        "    stay()\n"
-        "    config = Config(**SIZES)  # the smallest\n\n"
-        "    Model(config).save(place)\n"
-        "    model = Model.load(place, mark=1)\n"
-        "    go(model)\n"
+        f"{dedent(helpers).partition('def keep')[0]}model = load(place)\ngo(model)\n"
     )
 
 
@@ -445,7 +439,6 @@ def test_every_case_of_the_corpus_has_a_plain_path(names: list[str], scripts: Pa
         "WORKAROUND",
         "REPRO_",
         "repromatrix",
-        "measured",
         "if __name__",
         "argv[",
     )
@@ -523,9 +516,9 @@ def test_the_plain_path_of_a_variant_builds_it_alone() -> None:
 def test_a_long_line_is_not_broken_within_an_f_string() -> None:
     many = "a, " * 40
 
-    assert wrapped(f"go(f'{{first({many}b)}}', c)") == [
+    assert [*wrapped(f"go(f'{{first({many}b)}}', c)")] == [
         "go(",
         f'    f"{{first({many}b)}}",',
-        "    c,",
+        "    c",
         ")",
     ]
