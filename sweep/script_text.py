@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from repromatrix.runner.evidence.swept.changes import TOLERANCE, Kind, ProbeChange
 from repromatrix.runner.evidence.swept.probes import ProbeName
+from repromatrix.runner.scripts.python_text import wrapped
 from repromatrix.sweep.child.tokens import plain_token
 from repromatrix.sweep.recipe_files import ModelRecipe
 from repromatrix.sweep.script_ways import (
@@ -111,9 +112,15 @@ def text_of(told: ScriptSubject, config: Mapping[str, Any], form: ScriptForm) ->
     main = _main(told, way, form)
     helpers = _helpers(main)
     ending = ["", "", 'if __name__ == "__main__":', "    main(*sys.argv[1:])"]
-    body = [*_constants(told, config, form, main), "", "", *helpers, *main, *ending]
+    lines = [*_constants(told, config, form, main), "", "", *helpers, *main, *ending]
+    body = [part for line in lines for part in _laid_out(line)]
     parts = [*_block(told, way), *_docstring(told), "", *_imports(told, body), "", *body]
     return "\n".join(parts) + "\n"
+
+
+def _laid_out(line: str) -> Iterator[str]:
+    code = line.lstrip()
+    return wrapped(code, line.removesuffix(code))
 
 
 def way_of(told: ScriptSubject, form: ScriptForm) -> ScriptWay:

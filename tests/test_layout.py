@@ -65,7 +65,7 @@ PROBE_LIST = "repromatrix.runner.evidence.swept.probes."
 """Data that the environment's own Python reads as well."""
 SWEEP = {where: tree for where, tree in TREES.items() if where.startswith("sweep/")}
 ALLOWED_TO_SWEEP = (
-    *("text", "errors", "paths", "files", "model", "planning", "project", "execution"),
+    *("text", "errors", "paths", "files", "model", "scripts", "planning", "project", "execution"),
     *("evidence.store", "evidence.swept"),
     *("bisect.search", "bisect.commit_search", "bisect.oracle"),
 )
