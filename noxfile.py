@@ -117,13 +117,6 @@ def checks(session: nox.Session) -> None:
     _through(session, [_python(session, "tests"), "checks/run.py", *session.posargs])
 
 
-@nox.session(default=False)
-def drills(session: nox.Session) -> None:
-    """Inject faults into the real runner, and count what goes wrong."""
-    _python(session, "fuzz")
-    _through(session, [_python(session, "tests"), "drills/drills.py", *session.posargs])
-
-
 @nox.session(default=False, allow_parallel=True)
 @nox.parametrize("name", [nox.param(name, id=name) for name in ENVIRONMENTS])
 def environment(session: nox.Session, name: str) -> None:
@@ -201,7 +194,7 @@ def _environ() -> dict[str, str]:
     environ = {
         name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
     }
-    # Tests and drills name no encoding where they read and write, and the program does the same.
+    # Tests and checks name no encoding where they read and write, and the program does the same.
     return environ | {"REPROMATRIX_DOOR": str(os.getpid()), "PYTHONUTF8": "1"}
 
 

@@ -1,7 +1,4 @@
-"""Count the trials of a search over 256 commits, and those that pinning many changes saves.
-
-The commits are of one release's sources, and are really run.
-"""
+"""Count the trials of a search over 256 commits of one release's sources, which are really run."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from checks import pinning
 from checks.table import Table
 from repromatrix.runner import project
 from repromatrix.runner.environments import building
@@ -43,8 +39,7 @@ IMPORT = "from transformers import Blip2Config, Blip2ForConditionalGeneration"
 
 
 def check(table: Table, _options: argparse.Namespace) -> None:
-    """Count both."""
-    pinning.count(table)
+    """Search, and time an import beside it."""
     with tempfile.TemporaryDirectory() as folder:
         clone, python = _clone(Path(folder) / "transformers")
         begin = time.perf_counter()

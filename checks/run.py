@@ -25,7 +25,10 @@ from checks.table import Table  # noqa: E402 - where it is found is said above
 from repromatrix.runner.errors import ExitCode, Interrupted  # noqa: E402
 from repromatrix.runner.signals import answering  # noqa: E402
 
-CHECKS = ("same-answers", "recall", "precision")
+CHECKS = (
+    *("kill", "interrupt", "hostile", "store", "secrets", "fuzz", "truth", "forged"),
+    *("construction", "chance", "bounds", "same-answers", "recall", "precision", "mutation"),
+)
 BENCHES = ("first-hour", "corpus", "all", "replay", "commits", "sweep")
 """What `nox -s bench` measures; a module each, as the checks are, with `check(table, options)`."""
 
@@ -42,11 +45,25 @@ OPTIONS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
         {**_PATH, "default": HERE / "accepted.toml"},
     ),
     "quick": (("same-answers",), "ask a tenth of the questions, drawn at random", _FLAG),
-    "release": (("corpus", "all"), "these releases", _NAMES),
+    "release": (("truth", "corpus", "all"), "these releases", _NAMES),
     "against": (("corpus", "all"), "another checkout, which is run as well", _PATH),
     "readme": (("first-hour",), "also run the linters and the tests in the fresh clone", _FLAG),
-    "seed": (("same-answers",), "what is drawn at random", _COUNT),
-    "only": (("same-answers",), "these commands", _NAMES),
+    "only": (("interrupt", "same-answers"), "these commands", _NAMES),
+    "seed": (
+        (*("kill", "interrupt", "store", "fuzz", "forged", "mutation"), "same-answers"),
+        "what is drawn at random",
+        _COUNT,
+    ),
+    "count": (
+        ("kill", "interrupt", "store", "fuzz", "mutation"),
+        "how many kills, moments for each command, stores, inputs for each reader, mutants",
+        _COUNT,
+    ),
+    "since": (
+        ("mutation",),
+        "the commit since which modules have changed",
+        {"metavar": "COMMIT", "default": "HEAD~1"},
+    ),
 }
 """By name: the checks that have it, its help, and what argparse is told of it."""
 

@@ -47,7 +47,7 @@ def source(tmp_path: Path) -> Path:
 @pytest.fixture
 def cache(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder that is there in the next run: without it mypy takes ten seconds."""
-    kept = getattr(pytestconfig, "cache", None)  # not with `-p no:cacheprovider`, as drills run
+    kept = getattr(pytestconfig, "cache", None)  # not with `-p no:cacheprovider`, as mutants run
     name = "mypy-of-an-added-outcome"
     return kept.mkdir(name) if kept is not None else tmp_path_factory.mktemp(name)
 

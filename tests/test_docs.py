@@ -254,8 +254,6 @@ def named_in_code() -> set[str]:
     # The mappings of transformers are named as variables are.
     named_so = ROOT / "sweep" / "child" / "universe.py"
     texts = {text for path in sources if path != named_so for text in _texts(path)}
-    drills = {text for path in (ROOT / "drills").glob("*.py") for text in _texts(path)}
-    texts |= {text for text in drills if text.startswith("REPRO_")}
     return {text for text in texts if VARIABLE.fullmatch(text)} - NO_VARIABLES
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from drills.secrets import Secret
+from checks.secrets import Secret
 from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.environments.development import VARIABLE, Origin, origin

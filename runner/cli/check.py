@@ -312,7 +312,7 @@ def _margins(loaded: Project, *, every: bool) -> Iterator[str]:
         if unmeasured := _unmeasured(case, rows):
             yield (
                 f"{case.label}: note: {join(unmeasured)}: not measured over several"
-                " seeds. Run `nox -s drills -- --chance`."
+                " seeds. Run `nox -s checks -- chance`."
             )
         for row in rows:
             if row.is_narrow or every:

@@ -1,4 +1,4 @@
-"""What cases do where their requirements keep them out: `bounds.csv`, written by a drill.
+"""What cases do where their requirements keep them out: `bounds.csv`, written by a check.
 
 A bound such as `transformers>=5.0` is there because the case cannot run below it. Where the case
 fails below it as it does above, the bound hides how long the bug has been there.
@@ -15,7 +15,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.paths import Paths
 
 NAME = "bounds.csv"
-_WRITTEN = "`nox -s drills -- --bounds` writes this file; git has its last version."
+_WRITTEN = "`nox -s checks -- bounds` writes this file; git has its last version."
 
 
 class BoundRow(NamedTuple):

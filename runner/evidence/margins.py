@@ -1,4 +1,4 @@
-"""How far cases stand off their thresholds over seeds: `margins.csv`, written by a drill."""
+"""How far cases stand off their thresholds over seeds: `margins.csv`, written by a check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.paths import Paths
 
 NAME = "margins.csv"
-_WRITTEN = "`nox -s drills -- --chance` writes this file; git has its last version."
+_WRITTEN = "`nox -s checks -- chance` writes this file; git has its last version."
 
 
 class MarginRow(NamedTuple):

@@ -37,7 +37,7 @@ def missing(case: Case, judged: Sequence[Judged], unmeasured: Collection[str]) -
     yield from _idle_workarounds(case, current)
     if unmeasured:
         texts = join([*unmeasured])
-        yield f"Not measured over several seeds: {texts}. Run `nox -s drills -- --chance`."
+        yield f"Not measured over several seeds: {texts}. Run `nox -s checks -- chance`."
     if any(row.seen.source in UNPUBLISHED for row in current):
         yield "Some results are not published. Run `nox -s publish`."
 

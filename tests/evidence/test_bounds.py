@@ -36,5 +36,5 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / bounds.NAME
     path.write_text("case,colour\na,b\n")
 
-    with pytest.raises(RunnerError, match=r"bounds\.csv.*damaged.*drills -- --bounds"):
+    with pytest.raises(RunnerError, match=r"bounds\.csv.*damaged.*checks -- bounds"):
         bounds.read_bounds(path)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import cells
 import pytest
 
-from drills import cells
 from repromatrix.runner.execution import cgroup
 
 if TYPE_CHECKING:

@@ -67,6 +67,7 @@ class Drive:
     fork: bool = True
     witness: bool = True
     jobs: int = 2
+    sandbox: bool = False
 
     def run(self) -> Ran:
         """Run every fake that applies, store what comes out, and judge what was stored."""
@@ -104,6 +105,7 @@ class Drive:
             jobs=self.jobs,
             fork=self.fork,
             witness=self.witness,
+            sandbox=self.sandbox,
         )
         selection = select(
             SelectionRequest(release=[RELEASE]), self.loaded.cases, self.loaded.names

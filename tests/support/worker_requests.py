@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-from drills import cells
-
-if TYPE_CHECKING:
-    from pathlib import Path
+import cells
 
 
 def case(folder: Path, *lines: str, name: str = "case") -> Path:

@@ -1,0 +1,155 @@
+"""Run cases that assert a number or fail silently with five seeds, where their results change.
+
+What is measured is kept in `margins.csv`, and `check --margins` prints how far off the thresholds
+it stands. What was published of a case that is the same today is not measured again, and an
+interrupted check goes on where it was. A case without a threshold has nothing published: this
+machine knows what it did.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import groupby
+from pathlib import Path
+
+from ways import Way, observed
+
+from checks.table import Table
+from repromatrix.runner import files, project
+from repromatrix.runner.evidence import published
+from repromatrix.runner.evidence.answering import current
+from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text, read_margins, row_of
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.judging.margins import margins, thresholds
+from repromatrix.runner.model.cell import Cell, Source
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.plan import Axes, Unit, deciding
+from repromatrix.runner.project import Project
+
+SEEDS = ("0", "1", "2", "3", "4")
+_EVERY = 200
+"""Cells after which it is told how far the check is."""
+
+
+def kept(loaded: Project) -> tuple[MarginRow, ...]:
+    """Return the published rows of cases that are the same today."""
+    digests = {name: case.digest for name, case in loaded.cases.items()}
+    rows = read_margins(loaded.paths)
+    return tuple(row for row in rows if digests.get(row.case) == row.case_digest)
+
+
+def cells_of(rows: Iterable[MarginRow]) -> dict[str, int]:
+    """Return on how many cells each case was measured with every seed."""
+    found: dict[str, int] = {}
+    for row in rows:
+        found[row.case] = max(int(row.cells), found.get(row.case, 0))
+    return found
+
+
+def chosen(loaded: Project, measured: Collection[str]) -> list[Cell]:
+    """Return the cells beside a change, or at an end, of the cases that chance may decide.
+
+    Without those of cases that were `measured`.
+    """
+    known = {row.cell: row for row in published.read(loaded.paths.published)}
+    grid = Axes(
+        cases={
+            name: case
+            for name, case in loaded.cases.items()
+            if name not in measured and (case.block.is_silent or thresholds(case.script.code))
+        },
+        environments={
+            name: environment
+            for name, environment in loaded.environments.items()
+            if environment.source is not Source.MAIN
+        },
+        precisions=tuple(Precision),
+        device=Device.CPU,
+    )
+    order = [*loaded.environments]
+    return sorted(deciding(grid, known), key=lambda cell: (order.index(cell.environment), cell))
+
+
+def rows_of(
+    loaded: Project, seen: Iterable[tuple[str, Observation]]
+) -> tuple[list[MarginRow], list[Cell]]:
+    """Return a row for each threshold, and the cells that do otherwise with another seed."""
+    by_case: defaultdict[str, list[tuple[str, Observation]]] = defaultdict(list)
+    kinds: defaultdict[Cell, set[object]] = defaultdict(set)
+    for seed, row in seen:
+        by_case[row.cell.case].append((seed, row))
+        # What a message says of its numbers may differ; whether it fails, and with what, may not.
+        kinds[row.cell].add((row.outcome, row.failed.error_class if row.failed else ""))
+    rows = []
+    for name, mine in by_case.items():
+        case = loaded.cases[name]
+        for margin in margins(thresholds(case.script.code), mine):
+            counted = Counter(margin.threshold.quantity in row.measured for _, row in mine)
+            rows.append(row_of(case, margin, SEEDS, counted[True] // len(SEEDS)))
+    return rows, sorted(cell for cell, found in kinds.items() if len(found) > 1)
+
+
+def seen_of(loaded: Project, cells: Sequence[Cell]) -> Iterator[tuple[str, Observation]]:
+    """Yield what cells do with each seed; each is kept at once, and not run again if it is there.
+
+    In a store per seed, as no row says with which it was measured. Cells come by environment.
+    """
+    for seed in SEEDS:
+        with closing(Store(store_of(loaded.paths, seed), _say)) as store:
+            rows, _ = current(store.rows(), loaded.cases, loaded.environments)
+            known = {cell: rows[cell] for cell in cells if cell in rows}
+            left = (cell for cell in cells if cell not in rows)
+            units = [
+                Unit(environment=name, cells=tuple(some))
+                for name, some in groupby(left, key=lambda cell: cell.environment)
+            ]
+            for row in observed(loaded, units, loaded.cases, Way(seed=seed)):
+                store.put(row)
+                known[row.cell] = row
+                if not len(known) % _EVERY:
+                    _say(f"  {len(known)} of {len(cells)} cells with seed {seed}")
+        _say(f"  {len(known)} cells with seed {seed}")
+        yield from ((seed, row) for row in known.values() if row.outcome != Outcome.NOT_APPLICABLE)
+
+
+def store_of(paths: Paths, seed: str) -> Path:
+    """Return where it is kept what cells did with a seed, so that only changed cases run again."""
+    return paths.store.with_name(f"chance-{seed}-{paths.store.name}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def check(table: Table, _options: argparse.Namespace) -> None:
+    """Run the cells once with each seed, and write how far off the thresholds they stand."""
+    loaded = project.load(Paths())
+    before = kept(loaded)
+    cells = chosen(loaded, {row.case for row in before})
+    seen = list(seen_of(loaded, cells))
+    found, by_chance = rows_of(loaded, seen)
+    rows = [*before, *found]
+    files.write(loaded.paths.published / NAME, as_text(rows))
+    shown = ", ".join(" ".join(filter(None, cell[:4])) for cell in by_chance[:5])
+    same = f"and {sum(cells_of(before).values()):,} of cases that are as they were"
+    table.count(
+        f"cells with {len(SEEDS)} seeds each",
+        len({row.cell for _, row in seen}),
+        "cells that do otherwise with another seed",
+        len(by_chance),
+        "; ".join(filter(None, (shown, same))),
+    )
+    narrow = [f"{row.case}: {row.threshold}" for row in rows if row.is_narrow]
+    table.count(
+        "thresholds",
+        len(rows),
+        "nearer than 3 times to what was measured",
+        len(narrow),
+        "; ".join(narrow),
+    )

@@ -1,0 +1,229 @@
+"""Sabotage each case where it passes and where it fails as described.
+
+Its outcome must not survive that: else it is green or red by construction.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from ways import observed
+
+from checks.sabotage import Sabotage, inverted, sabotaged
+from checks.table import Table
+from repromatrix.runner import project
+from repromatrix.runner.evidence import published
+from repromatrix.runner.judging.verdicts import described, expected
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.outcomes import Device, Outcome
+from repromatrix.runner.paths import Paths
+from repromatrix.runner.planning.plan import Unit
+from repromatrix.runner.project import Project
+
+_INVERTED = "inverted "
+_OWN = "AssertionError"
+_LEFT_OUT = (Sabotage.LEFT_OUT_HOLDS, Sabotage.LEFT_OUT_FAILS)
+
+
+class What(StrEnum):
+    """What must change an outcome, each with its reason."""
+
+    NOT_GREEN = "a passing cell, an assertion inverted"
+    """Else nothing that is asserted there could ever fail."""
+    NOT_DEAF = "a passing cell, the library refusing"
+    """Else the case swallows what the library raises."""
+    NOT_IDLE = "a passing cell, its calls left out"
+    """Else what is asserted there is not about the library."""
+    NO_DEAD_WORD = "an assertion inverted, wherever it stands"
+    """Else it is reached neither where the case passes nor where it fails."""
+    NOT_RED = "a failing cell, its calls left out"
+    """Else the case raises by itself what it blames the library for."""
+    NOT_MUTE = "a failing assertion inverted"
+    """Else the case fails at it whatever is measured."""
+
+
+class Known(NamedTuple):
+    """A cell whose outcome is known: where its case passes, or where it fails as described."""
+
+    cell: Cell
+    passes: bool
+    asserts: bool
+    """Whether it is an assertion of the case that fails."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tried:
+    """One thing that was tried with a case, with whether its outcome survived it."""
+
+    case: str
+    what: What
+    survived: bool
+    detail: str = ""
+
+
+Survived = dict[str, bool]
+"""What was done to a case at a cell, with whether the outcome survived it."""
+
+
+def known_cells(loaded: Project, rows: Iterable[Observation]) -> list[Known]:
+    """Return a passing cell and one that fails as described, of each case that has them.
+
+    On as few environments as can be had without a long search, since each costs an import.
+    """
+    offered: dict[str, dict[tuple[str, bool], Known]] = {}
+    for row in rows:
+        known = _known(loaded, row)
+        if known:
+            at = offered.setdefault(row.cell.environment, {})
+            at.setdefault((row.cell.case, known.passes), known)
+    chosen: dict[tuple[str, bool], Known] = {}
+    while any(at.keys() - chosen.keys() for at in offered.values()):
+        best = max(offered, key=lambda name: (len(offered[name].keys() - chosen.keys()), name))
+        chosen = {**offered[best], **chosen}
+    return sorted(chosen.values(), key=lambda one: (one.cell.environment, one.cell))
+
+
+def _known(loaded: Project, row: Observation) -> Known | None:
+    cell = row.cell
+    case, environment = loaded.cases.get(cell.case), loaded.environments.get(cell.environment)
+    if case is None or environment is None or not environment.source.has_lock:
+        return None
+    if row.unstable or cell.device is not Device.CPU:
+        return None
+    entry = expected(case, cell, environment)
+    if entry is None and row.outcome is Outcome.PASSES:
+        return Known(cell, passes=True, asserts=False)
+    if entry and row.outcome is Outcome.FAILS and described(entry, row):
+        return Known(cell, passes=False, asserts=_OWN in entry.raises)
+    return None
+
+
+def tried(loaded: Project, chosen: Sequence[Known]) -> list[Tried]:
+    """Sabotage each case at its known cells and say what survived; raises UnbuiltError."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = _written({one.cell.case for one in chosen}, loaded.cases, Path(folder))
+        seen = {row.cell: row for row in _measured(loaded, chosen, files)}
+    found = {
+        known: {
+            how: _survives(loaded, known, seen[known.cell._replace(case=case.name)])
+            for how, case in files[known.cell.case].items()
+        }
+        for known in chosen
+    }
+    of_cells = [one for known, survived in found.items() for one in _of_cell(known, survived)]
+    return [*of_cells, *_of_assertions(found)]
+
+
+def _written(
+    names: Collection[str], cases: Mapping[str, Case], folder: Path
+) -> dict[str, dict[str, Case]]:
+    """Write what each case becomes: by its name and what was done, a case of another name."""
+    found: dict[str, dict[str, Case]] = {}
+    for name in sorted(names):
+        code = cases[name].script.code
+        texts = {f"{_INVERTED}{number}": text for number, text in enumerate(inverted(code), 1)}
+        texts |= {how: sabotaged(code, how) for how in Sabotage}
+        for number, (how, text) in enumerate(texts.items()):
+            path = folder / str(number) / f"{name}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+            script = dataclasses.replace(cases[name].script, text=text)
+            changed = dataclasses.replace(
+                cases[name], name=f"{name}: {how}", path=str(path), script=script
+            )
+            found.setdefault(name, {})[how] = changed
+    return found
+
+
+def _measured(
+    loaded: Project, chosen: Sequence[Known], files: Mapping[str, Mapping[str, Case]]
+) -> Iterator[Observation]:
+    cases = {case.name: case for of_one in files.values() for case in of_one.values()}
+    units = [
+        Unit(environment=name, cells=tuple(_cells(some, files)))
+        for name, some in groupby(chosen, key=lambda one: one.cell.environment)
+    ]
+    yield from observed(loaded, units, cases)
+
+
+def _cells(chosen: Iterable[Known], files: Mapping[str, Mapping[str, Case]]) -> Iterator[Cell]:
+    for one in chosen:
+        for case in files[one.cell.case].values():
+            yield one.cell._replace(case=case.name)
+
+
+def _of_cell(known: Known, survived: Survived) -> Iterator[Tried]:
+    """Yield what has to be seen at a cell by what it is."""
+    inversions = [kept for how, kept in survived.items() if how.startswith(_INVERTED)]
+    left_out = all(survived[how] for how in _LEFT_OUT)
+    if not known.passes:
+        yield _tried(known, What.NOT_RED, left_out)
+        if known.asserts:
+            yield _tried(known, What.NOT_MUTE, all(inversions))
+        return
+    yield _tried(known, What.NOT_DEAF, survived[Sabotage.REFUSED])
+    # Where nothing is asserted of a result, only that nothing is raised, there is nothing to miss.
+    if inversions:
+        yield _tried(known, What.NOT_GREEN, all(inversions))
+        yield _tried(known, What.NOT_IDLE, left_out)
+
+
+def _of_assertions(found: Mapping[Known, Survived]) -> Iterator[Tried]:
+    """Yield whether each assertion decides something, in one of the cells of its case."""
+    decided: dict[tuple[str, str], bool] = {}
+    for known, survived in found.items():
+        for how in [how for how in survived if how.startswith(_INVERTED)]:
+            key = (known.cell.case, how)
+            decided[key] = decided.get(key, False) or not survived[how]
+    for (case, how), decides in decided.items():
+        yield Tried(case=case, what=What.NO_DEAD_WORD, survived=not decides, detail=how)
+
+
+def _tried(known: Known, what: What, survived: bool) -> Tried:  # noqa: FBT001
+    cell = known.cell
+    at = " ".join(filter(None, (cell.workaround, cell.environment, cell.precision)))
+    return Tried(case=cell.case, what=what, survived=survived, detail=at)
+
+
+def _survives(loaded: Project, known: Known, row: Observation) -> bool:
+    """Say whether a sabotaged case still ends as it does without."""
+    if known.passes:
+        return row.outcome is Outcome.PASSES
+    case = loaded.cases[known.cell.case]
+    entry = expected(case, known.cell, loaded.environments[known.cell.environment])
+    return entry is not None and described(entry, row)
+
+
+def check(table: Table, _options: argparse.Namespace) -> None:
+    """Sabotage every case where it is known to pass and where it is known to fail."""
+    loaded = project.load(Paths())
+    rows = list(published.read(loaded.paths.published))
+    chosen = known_cells(loaded, rows)
+    known = {(one.cell.case, one.passes) for one in chosen}
+    # What nobody could run so far is neither green nor red; it is named all the same.
+    ran = {row.cell.case for row in rows if row.outcome.was_run}
+    lacking = [name for name in sorted(ran) if len({(name, True), (name, False)} & known) < 2]
+    never = ", ".join(sorted(loaded.cases.keys() - ran))
+    table.count(
+        "cases sabotaged",
+        len(ran),
+        "cases without a cell that passes and one that fails as described",
+        len(lacking),
+        ", ".join(lacking) or (f"never measured: {never}" if never else ""),
+    )
+    found = tried(loaded, chosen)
+    times = Counter(one.what for one in found)
+    for what in What:
+        kept = [f"{one.case} ({one.detail})" for one in found if one.what is what and one.survived]
+        table.count(what, times[what], "outcomes unchanged", len(kept), ", ".join(kept))

@@ -1,0 +1,458 @@
+"""Interrupt each command that takes a second at random moments, as Ctrl-C does.
+
+It has to end soon and with 130 and to leave nothing, and the next run has to end as ever. Commands
+that build and write run in a checkout of toys, those that read in this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import itertools
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from histories import History
+from toy_index import serving
+from toys import FAILS, RELEASES, Checkout, made, made_wheel, made_wheels
+
+from checks.table import Table
+from repromatrix.runner.execution.ray.task import packages_of
+from repromatrix.runner.paths import ROOT, Paths
+from repromatrix.runner.worker import process_control
+from repromatrix.tools.bundle.pack import carried
+
+SEED, COUNT = 7, 30
+SOON, RAY_SOON = 5.0, 25.0
+"""Seconds within which an interrupted command ends."""
+INTERRUPTED = 130
+_LONG, _PATIENCE = 1800.0, 20
+_TOO_LATE = 0.3
+"""Seconds before its end by itself in which a command may be past hearing a signal."""
+_PYTHONS = re.compile(
+    r"^(Traceback|Exception ignored|Fatal Python error|KeyboardInterrupt)", re.MULTILINE
+)
+_WRITTEN = (
+    *("cases", "environments", "reports/published", "reports/site"),
+    *(".repromatrix", ".nox", ".user"),
+)
+"""What commands write to below a checkout of toys."""
+_DRAFTS = ("*.draft", "*.part", "draft-*")
+_KINDS = {".csv", ".html", ".json", ".md", ".py", ".toml", ".txt", ".xz"}
+"""What commands write, but for stores."""
+_TEXTS = ("cases", "environments/locks")
+"""Of these it counts what is in them, too."""
+_VERSION = ("transformers.__version__", 'vars(transformers)["__{}__".format("version")]')
+_ABOUT = ('models = ["toy"]', 'models = ["toy"]\n# trigger = ["load"]\n# symptom = ["error"]')
+"""What of a toy is refused where cases are checked, and what stands there instead."""
+_GRID = ("matrix", "--release", ",".join(RELEASES))
+_BISECTED = ("bisect", "toy_1", "--precision", "fp32")
+_BLAMED = ("--precision", "fp32", "--good", RELEASES[0], "--bad", RELEASES[1])
+_SIDES = ("--release", "5.23.0", "--against", "5.22.2")
+_COMMITS = ("1.0.0 1.0.0", "1.1.0 1.0.0", "1.1.0 1.1.0", "1.1.0 1.1.0", "1.2.0 1.1.0")
+"""What version the sources of a commit claim, and as which release they behave."""
+_DID_IT = {0, 1}
+"""Exit codes of a command that did what it is there for."""
+
+Cells = dict[tuple[str, ...], list[tuple[str, str, bool, int]]]
+"""By key: outcome, error, whether it is unstable, and how often it was repeated."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where commands run; all that they write is below `folder` and `temporary`."""
+
+    root: Path
+    folder: Path
+    temporary: Path
+    environ: Mapping[str, str]
+    written: tuple[Path, ...]
+
+    @property
+    def said(self) -> Path:
+        """What a command says of errors."""
+        return self.folder / "said"
+
+    def put_back(self, saved: Path) -> None:
+        """Let all that commands write be as it was saved; what one left is no other's."""
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        self.temporary.mkdir()
+        for number, path in enumerate(self.written):
+            shutil.rmtree(path, ignore_errors=True)
+            if (saved / str(number)).exists():
+                shutil.copytree(saved / str(number), path, symlinks=True)
+
+    def save(self, saved: Path) -> Path:
+        """Copy all that commands write."""
+        for number, path in enumerate(self.written):
+            if path.exists():
+                shutil.copytree(path, saved / str(number), symlinks=True)
+        return saved
+
+    def cells(self) -> Cells:
+        """Read every cell that is committed, as any other program would."""
+        found: Cells = {}
+        asked = (
+            "SELECT case_name, workaround, environment, precision, outcome,"
+            " coalesce(error_class, ''), unstable, repeats FROM cells"
+        )
+        for store in sorted(path for one in self.written for path in one.rglob("*.sqlite")):
+            # Nothing is committed while there is no table.
+            with (
+                contextlib.suppress(sqlite3.OperationalError),
+                closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as database,
+            ):
+                for *key, outcome, error, unstable, repeats in database.execute(asked):
+                    row = outcome, error, bool(unstable), repeats
+                    found.setdefault((store.name, *key), []).append(row)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Command:
+    """A command as it is typed, what is there before it, and how soon it has to end."""
+
+    place: Place
+    words: tuple[str, ...]
+    saved: Path
+    """What its place holds when it begins."""
+    reads: bool = False
+    """Whether what it prints is all that it does."""
+    soon: float = SOON
+    name: str = ""
+    through: tuple[str, ...] = ("repromatrix",)
+    """The module that it is typed behind."""
+
+    @property
+    def title(self) -> str:
+        """How the table calls it."""
+        return self.name or self.words[0]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usual:
+    """How a command ends when nobody interrupts it."""
+
+    code: int
+    seconds: float
+    state: Mapping[str, object]
+
+
+def check(table: Table, options: argparse.Namespace) -> None:
+    """Interrupt every command at random moments, and count which end otherwise than they must."""
+    seed, count = options.seed or SEED, options.count or COUNT
+    chosen = options.only.split(",")
+    with (
+        tempfile.TemporaryDirectory(prefix="interrupt-", dir=quick_disk()) as name,
+        # A short path: Ray has sockets in it.
+        tempfile.TemporaryDirectory(prefix="i", dir=quick_disk()) as temporary,
+    ):
+        makers = (corpus(Path(name)), toys(Path(name), Path(temporary)))
+        found: dict[str, list[list[str]]] = {}
+        for command in itertools.chain.from_iterable(makers):
+            if chosen == [""] or command.title in chosen:
+                drawn = random.Random(f"{seed} {command.title}")
+                found[command.title] = tried(command, [drawn.random() for _ in range(count)])
+    idle = [title for title, ends in found.items() if not ends]
+    table.count("commands interrupted", len(found), "did not run", len(idle), ", ".join(idle))
+    wrong = {title: sum(map(bool, ends)) for title, ends in found.items() if any(ends)}
+    times = sum(map(len, found.values()))
+    note = ", ".join([f"seed {seed}", *(f"{title}: {number}" for title, number in wrong.items())])
+    table.count("interruptions", times, "ended otherwise than they must", sum(wrong.values()), note)
+
+
+def quick_disk() -> str | None:
+    """Return a folder in memory, where there is one: many small runs wait for a disk."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108
+
+
+def usually(command: Command) -> Usual:
+    """Run a command twice: the first time Python may compile what it imports."""
+    command.place.put_back(command.saved)
+    ended(command)
+    command.place.put_back(command.saved)
+    return ended(command)
+
+
+def tried(command: Command, moments: Sequence[float]) -> list[list[str]]:
+    """Interrupt a command at shares of its usual time; return what was wrong with each end.
+
+    Nothing where it does not do its work when nobody interrupts it.
+    """
+    usual = usually(command)
+    print(f"{command.title}: {usual.seconds:.1f} s, exit code {usual.code}", flush=True)
+    if usual.code not in _DID_IT:
+        print(command.place.said.read_text(errors="replace")[-1500:], flush=True)
+        return []
+    return [_interrupted(command, usual, moment) for moment in moments]
+
+
+def _interrupted(command: Command, usual: Usual, share: float) -> list[str]:
+    """Interrupt a command once, run it again, and return what was wrong."""
+    while (wrong := _end(command, usual, share)) is None:
+        share *= 0.9  # it had ended before: a little earlier
+    wrong += left(command.place)
+    again = ended(command)
+    if again.code != usual.code:
+        wrong.append(f"the next run ended with {again.code}")
+    wrong += [
+        f"afterwards other {name}" for name, was in usual.state.items() if again.state[name] != was
+    ]
+    if wrong:
+        print(f"  {command.title} at {share:.3f}: {'; '.join(wrong)}", flush=True)
+    return wrong
+
+
+def _end(command: Command, usual: Usual, share: float) -> list[str] | None:
+    """Interrupt a command and return what was wrong with its end; None where it was over."""
+    command.place.put_back(command.saved)
+    with started(command) as process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=share * usual.seconds)
+            return None
+        is_early = not _answers(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        seconds = _seconds(process, command.soon)
+    if process.returncode == usual.code and seconds < _TOO_LATE:
+        return None
+    said = command.place.said.read_text(errors="replace")
+    late = [f"an end after {seconds:.1f} s"] if seconds > command.soon else []
+    return [*late, *wrong_end(process.returncode, said, is_early=is_early)]
+
+
+def _answers(pid: int) -> bool:
+    """Say whether a program has begun to answer signals: Python alone answers no SIGTERM."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    caught = int(text.partition("SigCgt:")[2].split()[0], 16)
+    return bool(caught >> signal.SIGTERM - 1 & 1)
+
+
+def _seconds(process: subprocess.Popen[bytes], soon: float) -> float:
+    """Wait for the end of what was interrupted, or end it; return the seconds.
+
+    Those in which it waited for a core are not counted: others may keep the machine busy.
+    """
+    at, waited = time.monotonic(), process_control.waited(process.pid)
+    while time.monotonic() - at < _PATIENCE * soon:
+        # Not awaited before the system was asked how long it waited.
+        if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            seconds = time.monotonic() - at - (process_control.waited(process.pid) - waited)
+            process.wait()
+            return seconds
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return _PATIENCE * soon
+
+
+def wrong_end(code: int, said: str, *, is_early: bool) -> list[str]:
+    """Say what is wrong with an exit code and the last words; Python's own are not ours."""
+    if is_early and code in {-signal.SIGINT, 1}:
+        return []
+    wrong = [] if code == INTERRUPTED else [f"exit code {code}"]
+    wrong += ["words of Python's own"] if _PYTHONS.search(said) else []
+    return [*wrong, said[-1500:]] if wrong else []
+
+
+def left(place: Place) -> list[str]:
+    """Say what is there after an end that must not be: processes, files, damaged stores."""
+    found = living(place, SOON)
+    found += [f"left {path}" for path in place.temporary.iterdir()]
+    for path in place.written:
+        found += [f"left {draft}" for kind in _DRAFTS for draft in path.rglob(kind)]
+        for store in path.rglob("*.sqlite"):
+            with closing(sqlite3.connect(store)) as database:
+                said = database.execute("PRAGMA integrity_check").fetchall()
+            found += [] if said == [("ok",)] else [f"{store.name}: {said}"]
+    return found
+
+
+def living(place: Place, seconds: float) -> list[str]:
+    """Say which processes of a place live on after some seconds, and end them."""
+    deadline = time.monotonic() + seconds
+    while (pids := processes_of(place.folder)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    found = [f"process {pid}: {command_of(pid).decode()[-200:]}" for pid in pids]
+    process_control.kill(pids)  # each is left once
+    return found
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Return the processes whose environment names a folder, less those that wait to be awaited."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(f"{folder}/") in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+    return [pid for pid in found if not process_control.has_ended(pid)]
+
+
+def command_of(pid: int) -> bytes:
+    """Return the words of a process; where it gave itself a title, blanks follow it."""
+    with contextlib.suppress(OSError):
+        return b" ".join(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").split())
+    return b"gone"
+
+
+@contextlib.contextmanager
+def started(command: Command) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command as a shell does: leader of the group that a terminal would interrupt."""
+    place = command.place
+    with place.said.open("wb") as said, (place.folder / "told").open("wb") as told:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command.through, *command.words],
+            cwd=place.root,
+            env=dict(place.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=told,
+            stderr=said,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def ended(command: Command) -> Usual:
+    """Run a command to its end, and return what is there then."""
+    begin = time.monotonic()
+    with started(command) as process:
+        code = process.wait(timeout=_LONG)
+    seconds = time.monotonic() - begin
+    place = command.place
+    files = (path for folder in place.written for path in folder.rglob("*"))
+    texts = (path for folder in _TEXTS for path in sorted((place.root / folder).glob("*.*")))
+    state: dict[str, object] = {
+        "files": sorted(str(path) for path in files if path.suffix in _KINDS),
+        "cells": {key: [row[0] for row in rows] for key, rows in place.cells().items()},
+        "texts": [path.read_text() for path in texts],
+    }
+    if command.reads:
+        state["words"] = (place.folder / "told").read_text()
+    return Usual(code=code, seconds=seconds, state=state)
+
+
+def toys(folder: Path, temporary: Path) -> Iterator[Command]:
+    """Yield the commands that build, run and write, in a checkout of toys."""
+    wheels = made_wheels(folder / "wheels")
+    checkout = made(folder / "toys" / "checkout", wheels, 2)
+    for path in (checkout.root / "cases").glob("*.py"):
+        path.write_text(path.read_text().replace(*_VERSION).replace(*_ABOUT))
+    temporary.mkdir(exist_ok=True)
+    # What a node of Ray installs from an index is there: its Python is this one.
+    shutil.copy(ROOT / "pyproject.toml", checkout.root)
+    packages, _ = packages_of(ROOT, folder / "toys" / "cache" / "repromatrix")
+    packages.mkdir(parents=True)
+    place = Place(
+        root=checkout.root,
+        folder=folder / "toys",
+        temporary=temporary,
+        environ=checkout.environ(
+            TMPDIR=str(temporary),
+            XDG_CACHE_HOME=str(folder / "toys" / "cache"),
+            RAY_worker_niceness="0",
+        ),
+        written=tuple(checkout.root / name for name in _WRITTEN),
+    )
+    new = place.save(folder / "new")
+    clone = str(_clone(folder / "clone"))
+    for needed in carried():
+        name, _, version = needed.partition("==")
+        made_wheel(wheels, name, version)
+    bundle = str(checkout.root / "environments" / "bundle.tar.xz")
+    for words in (
+        _GRID,
+        ("environment", *RELEASES),
+        ("run", "toy_0", "--release", RELEASES[0], "--precision", "bf16"),
+        _BISECTED,
+        ("blame", "toy_1", *_BLAMED),
+        ("diff", *RELEASES),
+        ("history", "--repo", clone, "--every", "1"),
+        ("bundle", "--python-version", "3.11", "--output", bundle),
+    ):
+        yield Command(place=place, words=words, saved=new)
+    commits = (*_BISECTED, "--commits", "--repo", clone)
+    yield Command(place=place, words=commits, saved=new, name="bisect --commits")
+    with serving(wheels) as address:
+        there = {name: place.environ[name] for name in place.environ if not name.startswith("PIP_")}
+        served = dataclasses.replace(place, environ={**there, "PIP_INDEX_URL": address})
+        yield Command(place=served, words=("lock",), saved=new)
+    ray = (*_GRID, "--ray", "local")
+    yield Command(place=place, words=ray, saved=new, soon=RAY_SOON, name="matrix --ray")
+    yield from _with_evidence(place, checkout, folder, new)
+
+
+def _with_evidence(place: Place, checkout: Checkout, folder: Path, new: Path) -> Iterator[Command]:
+    """Yield the commands that take what another one has measured."""
+    place.put_back(new)
+    ended(Command(place=place, words=_GRID, saved=new))
+    store = checkout.store.rename(folder / "toys" / "other.sqlite")
+    yield Command(place=place, words=("merge", str(store)), saved=place.save(folder / "built"))
+    shutil.copy(store, checkout.store)
+    for path in (checkout.root / "cases").glob("*.py"):
+        path.write_text(path.read_text().replace(FAILS, ""))
+    measured = place.save(folder / "measured")
+    for words in (("report",), ("publish",), ("accept", "--allow-regressions")):
+        yield Command(place=place, words=words, saved=measured)
+
+
+def _reading(root: Path, folder: Path, **variables: str) -> Place:
+    """Return a place in which nothing is written but into its folder."""
+    written = folder / "written"
+    temporary = folder / "temporary"
+    temporary.mkdir(parents=True)
+    environ = Checkout(root=folder, wheels=folder).environ(
+        TMPDIR=str(temporary),
+        REPROMATRIX_STORE=str(written / "evidence.sqlite"),
+        REPROMATRIX_SITE=str(written / "site"),
+        **variables,
+    )
+    return Place(root=root, folder=folder, temporary=temporary, environ=environ, written=(written,))
+
+
+def _clone(folder: Path) -> Path:
+    """Make a clone of the toys' package, in whose middle a toy breaks."""
+    clone = History()
+    for number, (claims, acts) in enumerate(map(str.split, _COMMITS)):
+        text = f'__version__ = "{claims}.dev0"\n__version__ = "{acts}"\nnumber = {number}\n'
+        files = {"src/transformers/__init__.py": text, "setup.py": "setup(install_requires=[])\n"}
+        clone.commit(str(number), files)
+    return clone.write(folder)
+
+
+def corpus(folder: Path) -> Iterator[Command]:
+    """Yield the commands that read what this checkout has, and the sweep of a few models."""
+    place = _reading(ROOT, folder / "corpus")
+    listed = folder / "corpus" / "requirements.txt"
+    listed.write_text("transformers==4.50.3\naccelerate==1.6.0\n")
+    issues = str(folder / "corpus" / "written" / "issues")
+    new = place.save(folder / "nothing")
+    for words in (
+        *(("results",), ("audit", str(listed)), ("advise",), ("check",)),
+        ("issues", issues),
+    ):
+        yield Command(place=place, words=words, saved=new, reads=True)
+    # With the user's own index, of which commands in a check know nothing.
+    builds = [sys.executable, "-m", "repromatrix", "environment", *_SIDES[1::2]]
+    subprocess.run(builds, cwd=ROOT, check=True, timeout=_LONG)
+    swept = ("sweep", *_SIDES, "--model", "llama", "--probe", "outputs-fp32")
+    yield Command(place=place, words=swept, saved=new)
+    virtual = str(min(Paths().built.glob("*-*")))
+    asked = dataclasses.replace(place, environ={**place.environ, "VIRTUAL_ENV": virtual})
+    yield Command(place=asked, words=("doctor",), saved=new, reads=True)

@@ -1,0 +1,42 @@
+"""Some of the hostile cases and a fork bomb, among neighbours that must not notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fakes import CORPUS
+from needs import bubblewrap
+
+from checks.hostile import HOSTILE, attack, explode
+
+QUICK = (
+    *("segfaults", "closes_descriptors", "leaves_many_files", "changes_surroundings"),
+    *("changes_torch", "replaces_methods", "kills_worker", "litters_home", "eats_memory"),
+)
+
+
+@pytest.mark.whole
+@pytest.mark.builds
+def test_hostile_cases_end_as_they_must_disturb_nobody_and_leave_nothing(tmp_path: Path) -> None:
+    result = attack(QUICK, 1, tmp_path)
+
+    assert (result.disturbed, result.wrong, result.left) == ((), (), 0)
+    assert (result.cells, result.neighbours) == (16, 30)
+
+
+@pytest.mark.builds
+@pytest.mark.parametrize("walls", [pytest.param(True, marks=bubblewrap), False])
+def test_a_fork_bomb_disturbs_no_neighbour(tmp_path: Path, *, walls: bool) -> None:
+    result = explode(["bomb_sessions"], tmp_path, walls=walls)
+
+    assert (result.disturbed, result.wrong, result.left) == ((), (), 0)
+
+
+def test_every_hostile_case_is_there_with_all_its_workarounds() -> None:
+    for name, variants in HOSTILE.items():
+        text = (CORPUS / f"fake_{name}.py").read_text()
+        _, found, block = text.partition("# [tool.repromatrix.workarounds]\n")
+        lines = block.partition("#\n")[0].partition("# ///")[0].splitlines() if found else []
+
+        assert {"", *(line.split()[1] for line in lines)} == {*variants}, name

@@ -1,0 +1,104 @@
+"""Cells run by a worker of the real engine, with or without a sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repromatrix.runner import project
+from repromatrix.runner.environments import building
+from repromatrix.runner.environments.building import Built
+from repromatrix.runner.execution.worker_client import Start, Worker, WorkerError
+from repromatrix.runner.model.outcomes import Device
+from repromatrix.runner.paths import Paths
+
+RELEASE = "4.50.0"
+LOST = -1
+"""The number under which it is told that the worker was lost."""
+NOTHING: dict[str, object] = {"modules": [], "names": {}}
+TORCH: dict[str, object] = {"modules": ["torch", "transformers"], "names": {}}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ground:
+    """Where cells run: an interpreter, and what its worker imports."""
+
+    built: Built
+    preload: dict[str, object]
+
+    @property
+    def site_packages(self) -> Path:
+        return next(self.built.folder.glob("lib/python3*/site-packages"))
+
+    @property
+    def library(self) -> Path:
+        """Where the standard library lies, outside of the virtualenv; an environment has ours."""
+        return Path(contextlib.__file__).parent
+
+
+def here() -> Ground:
+    """Return this interpreter: it starts at once."""
+    built = Built(name="here", folder=Path(sys.prefix), python=Path(sys.executable), versions={})
+    return Ground(built=built, preload=NOTHING)
+
+
+def release() -> Ground:
+    """Return the environment of a release, built, whose worker imports what real ones import."""
+    loaded = project.load(Paths(), [])
+    built = building.build(loaded.paths, project.recipe(loaded, RELEASE))
+    return Ground(built=built, preload=TORCH)
+
+
+@contextlib.contextmanager
+def worker(
+    ground: Ground, cases: Sequence[Path], *, sandbox: bool, slots: int = 1
+) -> Iterator[Worker]:
+    start = Start(
+        built=ground.built,
+        device=Device.CPU,
+        preload=ground.preload,
+        fork=True,
+        slots=slots,
+        threads=1,
+        sandbox=sandbox,
+        cases=tuple(cases),
+    )
+    with contextlib.closing(Worker(start)) as one:
+        yield one
+
+
+def request(path: Path, number: int = 0, **changed: object) -> dict[str, Any]:
+    return {
+        "id": number,
+        "case": str(path),
+        "precision": "fp32",
+        "workaround": "",
+        "device": "cpu",
+        "environ": {"REPRO_DEVICE": "cpu", "REPRO_SEED": "0"},
+        "exercises": "compute",
+        "fresh": False,
+        "witness": True,
+        "seconds": 30,
+        "memory": 2048,
+        "disk": 4096,
+        "processes": 512,
+        "ranks": 1,
+        "threads": 1,
+        "front": None,
+        **changed,
+    }
+
+
+def said(one: Worker, *requests: dict[str, Any], ahead: int | None = None) -> dict[int, Any]:
+    """Return what the worker answers, by number; where it is lost, what is known by then."""
+    answers: dict[int, Any] = {}
+    try:
+        for number, answer in one.run(requests, ahead):
+            answers.setdefault(number, answer)
+    except WorkerError as error:
+        answers[LOST] = {"outcome": "lost", "message": str(error), "output": ""}
+    return answers
