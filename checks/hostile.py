@@ -22,9 +22,9 @@ from pathlib import Path
 from unittest import mock
 
 import fakes
+from commands import quick_disk
 from fakes import CORPUS, Drive, Ran, load
 
-from checks.interrupt import quick_disk
 from checks.table import Table
 from repromatrix.runner.execution import cgroup, sandbox
 from repromatrix.runner.worker import process_control

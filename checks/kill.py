@@ -21,18 +21,9 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from checks.interrupt import (
-    Cells,
-    Command,
-    Place,
-    command_of,
-    ended,
-    left,
-    living,
-    quick_disk,
-    started,
-    usually,
-)
+from commands import Cells, Command, Place, quick_disk
+
+from checks.interrupt import command_of, ended, left, living, started, usually
 from checks.table import Table
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.worker import process_control

@@ -8,16 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from commands import Place, corpus, toys
 from programs import started
 
-from checks.interrupt import (
-    Place,
-    corpus,
-    left,
-    toys,
-    tried,
-    wrong_end,
-)
+from checks.interrupt import left, tried, wrong_end
 from repromatrix.runner.evidence.swept.probes import PROBES
 
 if TYPE_CHECKING:
