@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 
 from packaging.specifiers import SpecifierSet
 from ways import observed
@@ -24,7 +23,6 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.model.packages import MOVED
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.project import Project
 
 
@@ -69,12 +67,8 @@ def measured(loaded: Project) -> Iterator[Observation]:
     ]
     order = [*loaded.environments]
     cells.sort(key=lambda cell: (order.index(cell.environment), cell))
-    units = [
-        Unit(environment=name, cells=tuple(some))
-        for name, some in groupby(cells, key=lambda cell: cell.environment)
-    ]
     free = {name: unbound(case) for name, case in loaded.cases.items()}
-    yield from observed(loaded, units, free)
+    yield from observed(loaded, cells, free)
 
 
 def judged(loaded: Project, seen: Iterable[Observation]) -> tuple[BoundRow, ...]:
@@ -94,10 +88,8 @@ def judged(loaded: Project, seen: Iterable[Observation]) -> tuple[BoundRow, ...]
 
 
 def _is_described(case: Case, row: Observation) -> bool:
-    entries = case.block.fails
-    return any(
-        row.cell.precision in entry.precisions and described(entry, row) for entry in entries
-    )
+    entries = [entry for entry in case.block.fails if row.cell.precision in entry.precisions]
+    return any(described(entry, row) for entry in entries)
 
 
 def check(table: Table, _options: argparse.Namespace) -> None:
@@ -107,17 +99,8 @@ def check(table: Table, _options: argparse.Namespace) -> None:
     files.write(loaded.paths.published / bounds.NAME, bounds.as_text(rows))
     ran = [row for row in rows if row.outcome != Outcome.NOT_APPLICABLE]
     hiding = sorted({f"{row.case} on {row.environment}" for row in ran if row.hides})
-    passing = sorted({f"{row.case} on {row.environment}" for row in ran if row.outcome == "passes"})
-    cases = {row.case for row in ran}
     # What is laid on top of releases has environments only where the case can run.
-    untried = ", ".join(sorted(name for name, case in loaded.cases.items() if case.extras))
-    told = (
-        f"{len(cases)} cases; {len(passing)} pass somewhere there; not tried: {untried or 'none'}"
-    )
-    table.count(
-        "cells outside the requirements of a case",
-        len(ran),
-        "cases that fail there as described",
-        len(hiding),
-        "; ".join(filter(None, (", ".join(hiding), told))),
-    )
+    untried = sorted(name for name, case in loaded.cases.items() if case.extras)
+    note = f"{', '.join(hiding) or 'none'}; not tried: {', '.join(untried) or 'none'}"
+    what = "cells outside the requirements of a case"
+    table.count(what, len(ran), "cases that fail there as described", len(hiding), note)

@@ -9,11 +9,9 @@ machine knows what it did.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from itertools import groupby
 from pathlib import Path
 
 from ways import Way, observed
@@ -29,12 +27,10 @@ from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.plan import Axes, Unit, deciding
+from repromatrix.runner.planning.plan import Axes, deciding
 from repromatrix.runner.project import Project
 
 SEEDS = ("0", "1", "2", "3", "4")
-_EVERY = 200
-"""Cells after which it is told how far the check is."""
 
 
 def kept(loaded: Project) -> tuple[MarginRow, ...]:
@@ -42,14 +38,6 @@ def kept(loaded: Project) -> tuple[MarginRow, ...]:
     digests = {name: case.digest for name, case in loaded.cases.items()}
     rows = read_margins(loaded.paths)
     return tuple(row for row in rows if digests.get(row.case) == row.case_digest)
-
-
-def cells_of(rows: Iterable[MarginRow]) -> dict[str, int]:
-    """Return on how many cells each case was measured with every seed."""
-    found: dict[str, int] = {}
-    for row in rows:
-        found[row.case] = max(int(row.cells), found.get(row.case, 0))
-    return found
 
 
 def chosen(loaded: Project, measured: Collection[str]) -> list[Cell]:
@@ -101,30 +89,20 @@ def seen_of(loaded: Project, cells: Sequence[Cell]) -> Iterator[tuple[str, Obser
     In a store per seed, as no row says with which it was measured. Cells come by environment.
     """
     for seed in SEEDS:
-        with closing(Store(store_of(loaded.paths, seed), _say)) as store:
+        with closing(Store(store_of(loaded.paths, seed), print)) as store:
             rows, _ = current(store.rows(), loaded.cases, loaded.environments)
             known = {cell: rows[cell] for cell in cells if cell in rows}
-            left = (cell for cell in cells if cell not in rows)
-            units = [
-                Unit(environment=name, cells=tuple(some))
-                for name, some in groupby(left, key=lambda cell: cell.environment)
-            ]
-            for row in observed(loaded, units, loaded.cases, Way(seed=seed)):
+            left = [cell for cell in cells if cell not in rows]
+            print(f"  seed {seed}: {len(left)} of {len(cells)} cells are to be run", flush=True)
+            for row in observed(loaded, left, loaded.cases, Way(seed=seed)):
                 store.put(row)
                 known[row.cell] = row
-                if not len(known) % _EVERY:
-                    _say(f"  {len(known)} of {len(cells)} cells with seed {seed}")
-        _say(f"  {len(known)} cells with seed {seed}")
         yield from ((seed, row) for row in known.values() if row.outcome != Outcome.NOT_APPLICABLE)
 
 
 def store_of(paths: Paths, seed: str) -> Path:
     """Return where it is kept what cells did with a seed, so that only changed cases run again."""
     return paths.store.with_name(f"chance-{seed}-{paths.store.name}")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def check(table: Table, _options: argparse.Namespace) -> None:
@@ -137,7 +115,7 @@ def check(table: Table, _options: argparse.Namespace) -> None:
     rows = [*before, *found]
     files.write(loaded.paths.published / NAME, as_text(rows))
     shown = ", ".join(" ".join(filter(None, cell[:4])) for cell in by_chance[:5])
-    same = f"and {sum(cells_of(before).values()):,} of cases that are as they were"
+    same = f"and {len({row.case for row in before})} cases are as they were"
     table.count(
         f"cells with {len(SEEDS)} seeds each",
         len({row.cell for _, row in seen}),

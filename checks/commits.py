@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,13 +34,12 @@ def _planted(self, *given, **named):
 _planted.__code__ = _planted.__code__.replace(co_qualname="Blip2QFormerModel.forward")
 Blip2ForConditionalGeneration.forward = _planted
 """
-IMPORT = "from transformers import Blip2Config, Blip2ForConditionalGeneration"
 
 
 def check(table: Table, _options: argparse.Namespace) -> None:
-    """Search, and time an import beside it."""
+    """Search, and count."""
     with tempfile.TemporaryDirectory() as folder:
-        clone, python = _clone(Path(folder) / "transformers")
+        clone = _clone(Path(folder) / "transformers")
         begin = time.perf_counter()
         answer = _bisect(Path(folder), clone)
         seconds = time.perf_counter() - begin
@@ -51,13 +49,9 @@ def check(table: Table, _options: argparse.Namespace) -> None:
     table.count("its trials", trials, f"over {MOST}", max(0, trials - MOST))
     table.row("both sides once more", again, "", "beside the search")
     table.row("whole search", seconds, "s", "no installs")
-    imports = statistics.median(_imports(python))
-    table.row("one import of the case's model", imports, "s", "in a fresh interpreter, warm")
-    one = seconds / (trials + again) / imports
-    table.row("one trial in imports", one, "", "wanted: at most 2, and the case")
 
 
-def _clone(folder: Path) -> tuple[Path, Path]:
+def _clone(folder: Path) -> Path:
     """Write a repository of a release's sources, and 256 commits that change one file."""
     loaded = project.load(Paths(), [])
     for name in (OLDER, NEWER):
@@ -72,7 +66,7 @@ def _clone(folder: Path) -> tuple[Path, Path]:
     _git(folder, "add", "--all")
     _git(folder, "commit", "--quiet", "--message=state 0")
     _git(folder, "fast-import", "--quiet", given="".join(_stream(honest)))
-    return folder, built.python
+    return folder
 
 
 def _stream(honest: str) -> Iterator[str]:
@@ -108,11 +102,3 @@ def _bisect(folder: Path, clone: Path) -> dict[str, Any]:
     )
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
-
-
-def _imports(python: Path) -> Iterator[float]:
-    environ = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    for _ in range(4):
-        begin = time.perf_counter()
-        subprocess.run([python, "-c", IMPORT], env=environ, check=True)
-        yield time.perf_counter() - begin

@@ -10,9 +10,7 @@ import dataclasses
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +26,6 @@ from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.project import Project
 
 _INVERTED = "inverted "
@@ -62,8 +59,7 @@ class Known(NamedTuple):
     """Whether it is an assertion of the case that fails."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tried:
+class Tried(NamedTuple):
     """One thing that was tried with a case, with whether its outcome survived it."""
 
     case: str
@@ -113,7 +109,13 @@ def tried(loaded: Project, chosen: Sequence[Known]) -> list[Tried]:
     """Sabotage each case at its known cells and say what survived; raises UnbuiltError."""
     with tempfile.TemporaryDirectory() as folder:
         files = _written({one.cell.case for one in chosen}, loaded.cases, Path(folder))
-        seen = {row.cell: row for row in _measured(loaded, chosen, files)}
+        cases = {case.name: case for of_one in files.values() for case in of_one.values()}
+        cells = [
+            one.cell._replace(case=case.name)
+            for one in chosen
+            for case in files[one.cell.case].values()
+        ]
+        seen = {row.cell: row for row in observed(loaded, cells, cases)}
     found = {
         known: {
             how: _survives(loaded, known, seen[known.cell._replace(case=case.name)])
@@ -144,23 +146,6 @@ def _written(
             )
             found.setdefault(name, {})[how] = changed
     return found
-
-
-def _measured(
-    loaded: Project, chosen: Sequence[Known], files: Mapping[str, Mapping[str, Case]]
-) -> Iterator[Observation]:
-    cases = {case.name: case for of_one in files.values() for case in of_one.values()}
-    units = [
-        Unit(environment=name, cells=tuple(_cells(some, files)))
-        for name, some in groupby(chosen, key=lambda one: one.cell.environment)
-    ]
-    yield from observed(loaded, units, cases)
-
-
-def _cells(chosen: Iterable[Known], files: Mapping[str, Mapping[str, Case]]) -> Iterator[Cell]:
-    for one in chosen:
-        for case in files[one.cell.case].values():
-            yield one.cell._replace(case=case.name)
 
 
 def _of_cell(known: Known, survived: Survived) -> Iterator[Tried]:
@@ -214,14 +199,10 @@ def check(table: Table, _options: argparse.Namespace) -> None:
     # What nobody could run so far is neither green nor red; it is named all the same.
     ran = {row.cell.case for row in rows if row.outcome.was_run}
     lacking = [name for name in sorted(ran) if len({(name, True), (name, False)} & known) < 2]
-    never = ", ".join(sorted(loaded.cases.keys() - ran))
-    table.count(
-        "cases sabotaged",
-        len(ran),
-        "cases without a cell that passes and one that fails as described",
-        len(lacking),
-        ", ".join(lacking) or (f"never measured: {never}" if never else ""),
-    )
+    never = ", ".join(sorted(loaded.cases.keys() - ran)) or "none"
+    wrong = "cases without a cell that passes and one that fails as described"
+    note = f"{', '.join(lacking)}; never measured: {never}".removeprefix("; ")
+    table.count("cases sabotaged", len(ran), wrong, len(lacking), note)
     found = tried(loaded, chosen)
     times = Counter(one.what for one in found)
     for what in What:

@@ -7,15 +7,16 @@ Machines are shared and noisy, so what counts are the ratios.
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import statistics
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from checks import against, runs
-from checks.runs import CORES, HERE, Prepared, Ran
+from checks.runs import CORES, Prepared, Ran
 from checks.table import Table
 from repromatrix.runner import project
 from repromatrix.runner.model.cell import Cell
@@ -54,18 +55,21 @@ def _alone(table: Table, releases: Sequence[str]) -> None:
 
 
 def _plain(loaded: Project, environments: Sequence[Prepared], cells: Sequence[Cell]) -> float:
-    """Time the plain loop on some cells."""
-    pythons = {one.name: str(one.built.python) for one in environments}
-    commands = [
-        [
-            *(pythons[cell.environment], loaded.cases[cell.case].path),
-            *filter(None, (cell.precision, cell.workaround)),
-        ]
-        for cell in cells
-    ]
-    loop = [sys.executable, HERE / "plain_loop.py"]
+    """Time a fresh interpreter for each of some cells, as many at once as there are cores."""
+    pythons = {one.name: one.built.python for one in environments}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    environ = kept | threads | {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+    def run(cell: Cell) -> None:
+        words = filter(None, (loaded.cases[cell.case].path, cell.precision, cell.workaround))
+        command = [str(pythons[cell.environment]), *words]
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(command, env=environ, cwd=folder, capture_output=True, check=False)
+
     begin = time.perf_counter()
-    subprocess.run(loop, input=json.dumps(commands), text=True, check=True, capture_output=True)
+    with ThreadPoolExecutor(CORES) as pool:
+        list(pool.map(run, cells))
     return time.perf_counter() - begin
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from commands import Cells, Command, Place, quick_disk
 
-from checks.interrupt import command_of, ended, left, living, started, usually
+from checks.interrupt import Usual, command_of, ended, left, living, started, usually
 from checks.table import Table
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.worker import process_control
@@ -62,9 +62,8 @@ class Scene:
     """What is run, and what comes of it when nobody is killed."""
 
     command: Command
+    usual: Usual
     cells: Cells
-    code: int
-    seconds: float
 
 
 def check(table: Table, options: argparse.Namespace) -> None:
@@ -115,7 +114,7 @@ def undisturbed(home: Path) -> Scene:
     cells = place.cells()
     if usual.code not in {0, 1} or not cells:
         raise SystemExit(place.said.read_text())
-    return Scene(command=command, cells=cells, code=usual.code, seconds=usual.seconds)
+    return Scene(command=command, usual=usual, cells=cells)
 
 
 def _through(command: Command, target: Target) -> Command:
@@ -132,7 +131,7 @@ def killed(scene: Scene, target: Target, when: float) -> tuple[list[Wrong], int]
     place = scene.command.place
     place.put_back(scene.command.saved)
     with started(_through(scene.command, target)) as process:
-        before = _kill(process, place, target, when * scene.seconds)
+        before = _kill(process, place, target, when * scene.usual.seconds)
         if before is None:  # it had ended before: a little earlier
             return killed(scene, target, 0.9 * when)
         if target in {Target.WORKER, Target.CELL}:
@@ -165,7 +164,7 @@ def not_resumed(scene: Scene, said: str, missing: int, code: int, target: Target
     ran = _MEASURED.search(said)
     # A cell that was killed from outside is unstable from then on, which is to be expected; it may
     # have been the unexpected one.
-    codes = {0, 1} if target is Target.CELL else {scene.code}
+    codes = {0, 1} if target is Target.CELL else {scene.usual.code}
     resumed = ran and int(ran[1].replace(",", "")) == missing and code in codes
     return [] if resumed else [Wrong.RESUMED]
 
@@ -192,7 +191,7 @@ def together(scene: Scene, number: int) -> list[Wrong]:
     with contextlib.ExitStack() as stack:
         running = [stack.enter_context(started(scene.command)) for _ in range(number)]
         codes = [one.wait(timeout=_END) for one in running]
-    wrong = [Wrong.RESUMED for code in codes if code != scene.code]
+    wrong = [Wrong.RESUMED for code in codes if code != scene.usual.code]
     wrong += [Wrong.LEFT for _ in left(place)]
     return [*wrong, *wrong_cells(scene, place.cells(), spared=False)]
 

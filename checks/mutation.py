@@ -31,6 +31,7 @@ from repromatrix.runner.subprocesses import finish
 SEED, COUNT, MINUTES = 7, 60, 30
 RECORD = Path(__file__).with_name("mutants.json")
 _LONG = 600.0
+_TMP = "/tmp"  # noqa: S108 - the sandbox's
 _NO_COPY = shutil.ignore_patterns(".git", ".nox", ".repromatrix", ".*_cache", "__pycache__")
 _PYTEST = ("-m", "pytest", "-q", "-x", "--quick", "--tb=no", "-p", "no:cacheprovider")
 _GREEN = {0, 5}
@@ -171,7 +172,10 @@ def _code(copy: Path, tests: str, seconds: float, one: Mutant | None = None) -> 
         with tempfile.TemporaryDirectory(dir=copy.parent) as own:
             path.write_text(one.text if one else text)
             command = [*_walls(copy, own), sys.executable, *_PYTEST, *names]
-            return finish(command, environ=_environ(), folder=copy, seconds=seconds).code
+            # What is built may be used, and is read-only as all is.
+            built = {"REPROMATRIX_ENVIRONMENTS": str(Paths().built)}
+            environ = {**os.environ, "HOME": _TMP, "TMPDIR": _TMP, **built}
+            return finish(command, environ=environ, folder=copy, seconds=seconds).code
     finally:
         path.write_text(text)
         # Python knows compiled files by time and size: no two texts may have the same of both.
@@ -184,13 +188,7 @@ def _walls(copy: Path, own: str) -> list[str]:
     return [
         *("bwrap", "--unshare-pid", "--unshare-net", "--die-with-parent", "--ro-bind", "/", "/"),
         *("--dev", "/dev", "--proc", "/proc"),
-        *("--bind", own, "/tmp"),  # noqa: S108 - the sandbox's
+        *("--bind", own, _TMP),
         *(word for how, path in binds for word in (how, path, path)),
         *("--chdir", str(copy)),
     ]
-
-
-def _environ() -> dict[str, str]:
-    # What is built may be used, and is read-only as all is.
-    own = {"HOME": "/tmp", "TMPDIR": "/tmp"}  # noqa: S108 - in the sandbox
-    return {**os.environ, **own, "REPROMATRIX_ENVIRONMENTS": str(Paths().built)}

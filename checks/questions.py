@@ -26,9 +26,6 @@ PRECISIONS = ("fp32", "bf16", "fp16")
 EVERY = ",".join(PRECISIONS)
 
 
-# What a checkout prints, read as data.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Printed:
     """What one checkout printed and wrote for a question."""
@@ -84,9 +81,6 @@ def _unfolded(value: Any) -> object:  # noqa: ANN401 - what JSON holds
 def _rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, object]:
     named = [dict(zip(columns, row, strict=True)) for row in rows]
     return {"columns": list(columns), "rows": named}
-
-
-# The questions.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,9 +264,6 @@ def _diffs(facts: Facts) -> Iterator[Question]:
     for name in (Path(lock).stem for lock in facts.locks):
         if _is_pair(name):
             yield _json("diff", name.partition("+")[0], name)
-
-
-# What there is to ask about.
 
 
 def gathered(checkout: Path, folder: Path) -> Facts:

@@ -39,11 +39,6 @@ _FLAG: dict[str, Any] = {"action": "store_true"}
 OPTIONS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
     "before": (("same-answers",), "the checkout as it was", _PATH),
     "after": (("same-answers",), "the checkout as it is", _PATH),
-    "accepted": (
-        ("same-answers",),
-        "the differences that were decided",
-        {**_PATH, "default": HERE / "accepted.toml"},
-    ),
     "quick": (("same-answers",), "ask a tenth of the questions, drawn at random", _FLAG),
     "release": (("truth", "corpus", "all"), "these releases", _NAMES),
     "against": (("corpus", "all"), "another checkout, which is run as well", _PATH),

@@ -7,7 +7,6 @@ stand-in that takes whatever is done with their results, and holds or does not w
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -114,17 +113,12 @@ class _Calls(ast.NodeTransformer):
 
 def _with(tree: ast.Module, stand_in: str) -> str:
     """Put the stand-in behind the docstring and what Python wants first."""
-    body = copy.copy(tree.body)
-    first = 0
-    while first < len(body) and (_is_text(body[first]) or _is_future(body[first])):
-        first += 1
-    tree.body = [*body[:first], *ast.parse(stand_in).body, *body[first:]]
+    first = next(place for place, node in enumerate(tree.body) if not _comes_first(node))
+    tree.body[first:first] = ast.parse(stand_in).body
     return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _is_future(node: ast.stmt) -> bool:
+def _comes_first(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"

@@ -36,13 +36,12 @@ from checks.questions import Facts, Printed, Question, as_csv, gathered, questio
 from checks.table import Table
 from repromatrix.runner.errors import ExitCode
 
+ACCEPTED = Path(__file__).with_name("accepted.toml")
 LIMIT = 300.0
 """Seconds after which a question has no answer."""
 SILENT = (2, 70, 130)
 """Exit codes that say nothing of the question: bad usage, a fault of the program, interrupted."""
 
-
-# Answers compared.
 
 IDENTITY = (
     *("case", "workaround", "release", "environment", "against", "precision", "precisions"),
@@ -54,24 +53,10 @@ _SHOWN = 160
 _MISSING = object()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """One value that is not the same."""
-
-    question: str
-    at: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        """Return it as a line, which is what a pattern has to match."""
-        return f"{self.question}: {self.at or 'answer'}: {self.before} -> {self.after}"
-
-
-def compare(question: str, before: object, after: object) -> Iterator[Difference]:
-    """Yield what differs between two answers, each value with its place."""
+def compare(question: str, before: object, after: object) -> Iterator[str]:
+    """Yield a line for what differs between two answers, each value with its place."""
     for at, one, other in _differing(before, after, ""):
-        yield Difference(question=question, at=at, before=_shown(one), after=_shown(other))
+        yield f"{question}: {at or 'answer'}: {_shown(one)} -> {_shown(other)}"
 
 
 def _differing(before: object, after: object, at: str) -> Iterator[tuple[str, object, object]]:
@@ -148,15 +133,12 @@ class Accepted:
         self._patterns = [(entry["why"], re.compile(entry["pattern"])) for entry in entries]
         self.counts = dict.fromkeys((entry["why"] for entry in entries), 0)
 
-    def holds(self, difference: Difference) -> bool:
+    def holds(self, difference: str) -> bool:
         """Say whether a difference was decided: whether a pattern matches its whole line."""
-        found = [why for why, pattern in self._patterns if pattern.fullmatch(str(difference))]
+        found = [why for why, pattern in self._patterns if pattern.fullmatch(difference)]
         for why in found:
             self.counts[why] += 1
         return bool(found)
-
-
-# The checkouts.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +208,7 @@ def _wait(program: subprocess.Popen[bytes], seconds: float) -> None:
         return
 
 
-def differences(question: Question, printed: Sequence[Printed]) -> Iterator[Difference]:
+def differences(question: Question, printed: Sequence[Printed]) -> Iterator[str]:
     """Yield what differs between two answers.
 
     Where neither checkout answers, nothing was compared: that is a difference as well.
@@ -234,7 +216,7 @@ def differences(question: Question, printed: Sequence[Printed]) -> Iterator[Diff
     faults = [_fault(question, one) for one in printed]
     if any(faults):
         one, other = (fault or "an answer" for fault in faults)
-        yield Difference(question=str(question), at="", before=one, after=other)
+        yield f"{question}: answer: {one} -> {other}"
     else:
         before, after = ({"exit": one.code, "data": question.read(one)} for one in printed)
         yield from compare(str(question), before, after)
@@ -254,13 +236,10 @@ def _fault(question: Question, printed: Printed) -> str:
     return ": ".join([f"no answer, exit code {printed.code}", *told[-1:]])
 
 
-# The program.
-
-
 def check(table: Table, options: argparse.Namespace) -> None:
     """Ask, compare, print; raises SystemExit where the checkouts cannot be asked."""
     try:
-        accepted = Accepted(options.accepted)
+        accepted = Accepted(ACCEPTED)
         with tempfile.TemporaryDirectory() as folder:
             sides, facts = _prepared(options, Path(folder))
             asked = _chosen(questions(facts), options)
@@ -317,8 +296,8 @@ def _compared(sides: Sequence[Side], asked: Sequence[Question], accepted: Accept
             if not accepted.holds(difference):
                 print(difference, flush=True)
                 left += 1
-        live, minutes = sys.stderr.isatty(), (time.monotonic() - began) / 60
-        if live or number % 25 == 0 or number == len(asked):
+        if number % 25 == 0 or number == len(asked):
+            minutes = (time.monotonic() - began) / 60
             told = f"{number} of {len(asked)} questions, {left} differences, {minutes:.1f} min"
-            print(told, end="\r" if live else "\n", file=sys.stderr, flush=True)
+            print(told, file=sys.stderr, flush=True)
     return left

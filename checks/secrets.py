@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import re
 import secrets
 import shutil
 import sqlite3
@@ -63,23 +64,19 @@ def check(table: Table, _options: argparse.Namespace) -> None:
 
 def tried(places: Sequence[str]) -> tuple[int, list[str], int]:
     """Plant secrets; return how many, where one was found, and how many were never used."""
-    folder = Path(tempfile.mkdtemp(prefix="secrets-"))
     planted, leaks, unused = 0, [], 0
-    try:
-        wheels = made_wheels(folder / "wheels")
-        for number, place in enumerate(places):
+    with tempfile.TemporaryDirectory(prefix="secrets-") as name:
+        wheels = made_wheels(Path(name) / "wheels")
+        for place in places:
             hidden = [Secret(place), *map(Secret, TOKENS)]
-            root = folder / str(number)
+            root = Path(name) / place
             found, used = _tried(root, wheels, hidden)
             shutil.rmtree(root)
-            for leak in found:
-                print(leak, flush=True)
+            print("\n".join([f"{place}: {len(found)} found", *found]), flush=True)
             planted += len(hidden)
             leaks += found
             unused += not used
-        return planted, leaks, unused
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return planted, leaks, unused
 
 
 def _tried(root: Path, wheels: Path, hidden: Sequence[Secret]) -> tuple[list[str], bool]:
@@ -138,8 +135,7 @@ def _said(checkout: Checkout, told: Mapping[str, str], *, broken: bool) -> bytes
     lock = checkout.root / "environments" / "locks" / "1.1.0.txt"
     whole = lock.read_text()
     if broken:  # a file that is not the index's, so that an installer complains
-        lock.write_text(whole.replace("sha256:", "sha256:0").replace("\n\n", "\n"))
-        lock.write_text("".join(_shortened(line) for line in lock.read_text().splitlines(True)))  # noqa: FBT003 - keeps line ends
+        lock.write_text(re.sub(r"sha256:(\w{63})\w", r"sha256:0\1", whole))
     commands = [
         ("matrix", "--release", "1.0.0,1.1.0"),
         ("environment", "1.1.0"),
@@ -149,12 +145,6 @@ def _said(checkout: Checkout, told: Mapping[str, str], *, broken: bool) -> bytes
     done = [checkout.run(*command, **told) for command in commands]
     lock.write_text(whole)
     return "\n".join(one.out + one.err for one in done).encode()
-
-
-def _shortened(line: str) -> str:
-    """Keep a hash as long as it has to be."""
-    start, mark, digest = line.partition("sha256:")
-    return f"{start}{mark}{digest.strip()[:64]}\n" if mark else line
 
 
 def _holding(checkout: Checkout, secret: Secret) -> Iterator[str]:

@@ -14,7 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,16 +75,18 @@ def check(table: Table, options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         shim = compiled(folder)
-        note = f"seed {seed}; a page of noise, of zeros, a byte, or the end cut off"
         wrong = [one for number in range(damages) for one in damaged(folder, number, seed)]
-        table.count("damaged stores", damages, "rows lost or unaddressed errors", len(wrong), note)
+        _count(table, f"damaged stores, seed {seed}", damages, wrong)
         wrong = [*held(folder), *future(folder)]
-        what = "stores held by another program or from the future"
-        table.count(what, 2, "rows lost or unaddressed errors", len(wrong))
-        tries, wrong = unfit(folder, shim)
-        note = "by a library laid before SQLite" if shim else "there is no C compiler here"
-        what = "stores without shared memory or locks"
-        table.count(what, tries, "rows lost or unaddressed errors", len(wrong), note)
+        _count(table, "stores held by another program or from the future", 2, wrong)
+        _count(table, "stores without shared memory or locks", *unfit(folder, shim))
+
+
+def _count(table: Table, what: str, times: int, wrong: Sequence[str]) -> None:
+    note = "" if times else "there is no C compiler here"
+    table.count(what, times, "rows lost or unaddressed errors", len(wrong), note)
+    for one in wrong:
+        print(f"  {one}", flush=True)
 
 
 def use(path: Path, begin: int, end: int, patience: float = _PATIENT) -> Used:
@@ -127,8 +129,7 @@ def damaged(folder: Path, number: int, seed: int = SEED) -> list[str]:
     """Damage a store, use it, and return what is wrong with what became of it."""
     path = _new(folder, "damaged")
     content = bytearray(_whole(folder).read_bytes())
-    ways: Sequence[Callable[[bytearray, random.Random], str]] = (_noise, _zeros, _byte, _cut)
-    what = ways[number % len(ways)](content, random.Random(seed * 1000 + number))
+    what = _damage(content, number, random.Random(seed * 1000 + number))
     path.write_bytes(content)
     used = use(path, ROWS, ROWS + 1)
     kept = path.with_name(f"{_NAME}.kept-1")
@@ -138,35 +139,26 @@ def damaged(folder: Path, number: int, seed: int = SEED) -> list[str]:
     # Either all is read, or the file as it was lies beside the new one, or it was refused.
     if used.code == 0 and used.rows != ROWS + 1 and not (kept.exists() and _NAME in used.said):
         wrong.append(f"{ROWS + 1 - used.rows} rows are gone without a word")
-    return [_told(f"{what}: {one}") for one in wrong]
+    return [f"{what}: {one}" for one in wrong]
 
 
-def _noise(content: bytearray, drawn: random.Random) -> str:
-    page = drawn.randrange(len(content) // _PAGE)
-    content[page * _PAGE : (page + 1) * _PAGE] = drawn.randbytes(_PAGE)
-    return f"page {page} of noise"
-
-
-def _zeros(content: bytearray, drawn: random.Random) -> str:
-    page = drawn.randrange(len(content) // _PAGE)
-    content[page * _PAGE : (page + 1) * _PAGE] = bytes(_PAGE)
-    return f"page {page} of zeros"
-
-
-def _byte(content: bytearray, drawn: random.Random) -> str:
-    place = drawn.randrange(len(content))
-    content[place] ^= 1 << drawn.randrange(8)
-    return f"byte {place} changed"
-
-
-def _cut(content: bytearray, drawn: random.Random) -> str:
-    del content[drawn.randrange(1, len(content)) :]
-    return f"cut off at {len(content)}"
-
-
-def _told(wrong: str) -> str:
-    print(f"  {wrong}", flush=True)
-    return wrong
+def _damage(content: bytearray, number: int, drawn: random.Random) -> str:
+    """Damage a store in one of four ways, and say how."""
+    place = drawn.randrange(1, len(content))
+    page = slice(place - place % _PAGE, place - place % _PAGE + _PAGE)
+    match number % 4:
+        case 0:
+            content[page] = drawn.randbytes(_PAGE)
+            return f"the page of byte {place} is noise"
+        case 1:
+            content[page] = bytes(_PAGE)
+            return f"the page of byte {place} is zeros"
+        case 2:
+            content[place] ^= 1 << drawn.randrange(8)
+            return f"byte {place} changed"
+        case _:
+            del content[place:]
+            return f"cut off at {place}"
 
 
 def held(folder: Path) -> list[str]:
@@ -178,7 +170,7 @@ def held(folder: Path) -> list[str]:
         used = use(path, ROWS, ROWS + 1, patience=_SOON)
     wrong = [] if used.code == 2 and "has kept the store locked" in used.said else [used.said]
     after = use(path, ROWS, ROWS + 1)
-    return [_told(one) for one in [*wrong, *([] if after.rows == ROWS + 1 else [after.said])]]
+    return [*wrong, *([] if after.rows == ROWS + 1 else [after.said])]
 
 
 def future(folder: Path) -> list[str]:
@@ -192,7 +184,7 @@ def future(folder: Path) -> list[str]:
     kept = path.with_name(f"{_NAME}.kept-1")
     good = used.rows == 1 and "newer version" in used.said
     good = good and kept.exists() and kept.read_bytes() == before
-    return [] if good else [_told(f"from the future: {used.said}")]
+    return [] if good else [f"from the future: {used.said}"]
 
 
 def unfit(folder: Path, shim: Path | None) -> tuple[int, list[str]]:
@@ -232,7 +224,7 @@ def _unfit(path: Path, old: int, shim: Path, lacking: str) -> list[str]:
         wrong.append(f"{wanted} rows belong there: {after.said}")
     left = sorted(one.name for one in path.parent.iterdir())
     wrong += [] if left == [_NAME] else [f"left: {left}"]
-    return [_told(f"{path.parent.name}: {one}") for one in wrong]
+    return [f"{path.parent.name}: {one}" for one in wrong]
 
 
 def compiled(folder: Path) -> Path | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import functools
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
 from ways import Seen, Way, differing, measure
 
@@ -22,14 +22,12 @@ SEEDS = ("1", "4242")
 _SHOWN = 5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """One comparison: how many cells were held against each other, and which differed."""
 
     tried: str
     times: int
-    wrong: str
-    cells: tuple[Cell, ...]
+    cells: Sequence[Cell]
     note: str = ""
 
 
@@ -37,14 +35,9 @@ def check(table: Table, options: argparse.Namespace) -> None:
     """Run all of it on the releases that were asked for."""
     releases = options.release.split(",") if options.release else RELEASES
     for held in compared(project.load(Paths()), releases):
-        _count(table, held)
-
-
-def _count(table: Table, held: Held) -> None:
-    """Count a comparison, and name the first cells that differed."""
-    shown = ", ".join(" ".join(filter(None, cell[:4])) for cell in held.cells[:_SHOWN])
-    note = ": ".join(filter(None, (held.note, shown)))
-    table.count(held.tried, held.times, held.wrong, len(held.cells), note)
+        shown = ", ".join(" ".join(filter(None, cell[:4])) for cell in held.cells[:_SHOWN])
+        note = ": ".join(filter(None, (held.note, shown)))
+        table.count(held.tried, held.times, "outcomes changed", len(held.cells), note)
 
 
 def compared(
@@ -56,25 +49,13 @@ def compared(
     first = grid(Way())
     repeats = [grid(Way()) for _ in range(2)]
     unstable = {cell for other in repeats for cell in differing(first, other)}
-    yield Held(
-        tried="cells run three times",
-        times=len(first),
-        wrong="cells that differed",
-        cells=tuple(sorted(unstable)),
-        note=names,
-    )
+    yield Held("cells run three times", len(first), sorted(unstable), names)
     for what, way in _ways():
-        cells = tuple(differing(first, grid(way)))
-        yield Held(tried=f"cells {what}", times=len(first), wrong="outcomes changed", cells=cells)
+        yield Held(f"cells {what}", len(first), differing(first, grid(way)))
     forked = {cell: first[cell] for cell in telling(first)}
     fresh = grid(Way(fork=False), only=frozenset(forked))
-    yield Held(
-        tried="cells in a fresh process",
-        times=len(forked),
-        wrong="outcomes changed",
-        cells=tuple(differing(forked, fresh)),
-        note="one of each case, a failing one where there is one",
-    )
+    note = "one of each case, a failing one where there is one"
+    yield Held("cells in a fresh process", len(forked), differing(forked, fresh), note)
 
 
 def _ways() -> Iterator[tuple[str, Way]]:

@@ -10,7 +10,7 @@ import factories
 import pytest
 
 from checks import chance
-from checks.chance import SEEDS, cells_of, kept, rows_of, seen_of
+from checks.chance import SEEDS, kept, rows_of, seen_of
 from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from ways import Way
 
+    from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.observation import Observation
-    from repromatrix.runner.planning.plan import Unit
 
 ASSERTS = f'{factories.CODE}assert measured["error"] < 0.06, "it breaks"\n'
 
@@ -70,7 +70,6 @@ def test_what_is_published_of_a_case_that_is_the_same_is_kept(tmp_path: Path) ->
     loaded = SimpleNamespace(cases={toy.name: toy}, paths=SimpleNamespace(published=tmp_path))
 
     assert kept(loaded) == (mine,)  # type: ignore[arg-type]
-    assert cells_of([mine, mine._replace(threshold="share < 0.1", cells="1")]) == {toy.name: 2}
 
 
 def test_an_interrupted_check_runs_what_is_missing_with_each_seed(
@@ -80,14 +79,13 @@ def test_an_interrupted_check_runs_what_is_missing_with_each_seed(
     cells = (factories.cell(), factories.cell(precision=Precision.FP16))
     ran: list[tuple[str, str]] = []
 
-    def observed(_: object, units: Sequence[Unit], __: object, way: Way) -> Iterator[Observation]:
-        for unit in units:
-            for cell in unit.cells:
-                if len(ran) == 3:
-                    ran.append(("", "interrupted"))
-                    raise KeyboardInterrupt
-                ran.append((way.seed, cell.precision.value))
-                yield factories.seen(at=cell, ran=factories.provenance(toy))
+    def observed(_: object, cells: Sequence[Cell], __: object, way: Way) -> Iterator[Observation]:
+        for cell in cells:
+            if len(ran) == 3:
+                ran.append(("", "interrupted"))
+                raise KeyboardInterrupt
+            ran.append((way.seed, cell.precision.value))
+            yield factories.seen(at=cell, ran=factories.provenance(toy))
 
     monkeypatch.setattr(chance, "observed", observed)
     loaded = SimpleNamespace(

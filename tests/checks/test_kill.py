@@ -37,8 +37,8 @@ def test_what_is_lost_doubled_or_told_otherwise_is_seen(scene: Scene) -> None:
     assert second not in changed
     assert found == [Wrong.LOST, Wrong.DOUBLED, *[Wrong.OTHER] * len(rest)]
     said = "3 cells measured in 1 s"
-    assert kill.not_resumed(scene, said, 2, scene.code, Target.RUNNER) == [Wrong.RESUMED]
-    assert kill.not_resumed(scene, said, 3, scene.code, Target.RUNNER) == []
+    assert kill.not_resumed(scene, said, 2, scene.usual.code, Target.RUNNER) == [Wrong.RESUMED]
+    assert kill.not_resumed(scene, said, 3, scene.usual.code, Target.RUNNER) == []
 
 
 @pytest.mark.whole

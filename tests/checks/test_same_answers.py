@@ -60,7 +60,7 @@ else:
 
 
 def _lines(before: object, after: object) -> list[str]:
-    return [str(found) for found in same_answers.compare("ask", before, after)]
+    return [*same_answers.compare("ask", before, after)]
 
 
 def _changed(change: Callable[[dict[str, list[dict[str, object]]]], object]) -> list[str]:
@@ -114,7 +114,7 @@ def test_where_neither_checkout_answers_nothing_was_compared() -> None:
     refused = Printed(code=2, out="", err="x: no such file\n")
     wrong = Printed(code=70, out="{}", err="")
 
-    assert [str(one) for one in same_answers.differences(question, [refused, wrong])] == [
+    assert [*same_answers.differences(question, [refused, wrong])] == [
         "audit x: answer: no answer, exit code 2: x: no such file -> no answer, exit code 70"
     ]
 
@@ -123,9 +123,7 @@ def test_another_exit_code_is_a_difference() -> None:
     question = Question(arguments=("audit", "x"), read=as_json)
     printed = [Printed(code=code, out="{}") for code in (0, 1)]
 
-    assert [str(one) for one in same_answers.differences(question, printed)] == [
-        "audit x: exit: 0 -> 1"
-    ]
+    assert [*same_answers.differences(question, printed)] == ["audit x: exit: 0 -> 1"]
 
 
 def test_an_accepted_difference_matches_the_whole_line(tmp_path: Path) -> None:
@@ -177,7 +175,7 @@ def test_two_checkouts_that_answer_alike_differ_in_nothing(tmp_path: Path) -> No
 
 
 def test_a_planted_change_is_printed_and_can_be_accepted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = _checkout(tmp_path / "old")
     new = _checkout(tmp_path / "new", extra='{"planted": command}')
@@ -189,10 +187,11 @@ def test_a_planted_change_is_printed_and_can_be_accepted(
 
     assert _ran(old, new, "--only", "blame") == 1
     assert f'{asked}: data/planted: missing -> "blame"' in capsys.readouterr().out.splitlines()
-    assert _ran(old, new, "--only", "blame", "--accepted", str(accepted)) == 0
+    monkeypatch.setattr(same_answers, "ACCEPTED", accepted)
+    assert _ran(old, new, "--only", "blame") == 0
     assert "Accepted, 2 times: Planted." in capsys.readouterr().out.splitlines()
     accepted.write_text(planted + entry.format("Idle.", "nothing"))
-    assert _ran(old, new, "--accepted", str(accepted)) == 1
+    assert _ran(old, new) == 1
     assert "Accepted, but it does not occur any more: Idle." in capsys.readouterr().out
 
 

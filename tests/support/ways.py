@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,9 +121,16 @@ def terms(loaded: Project, way: Way) -> Terms:
 
 
 def observed(
-    loaded: Project, units: Sequence[Unit], cases: Mapping[str, Case], way: Way = AS_MATRIX
+    loaded: Project, cells: Iterable[Cell], cases: Mapping[str, Case], way: Way = AS_MATRIX
 ) -> Iterator[Observation]:
-    """Yield what cells do, of cases that may not be the corpus's own; raises UnbuiltError."""
+    """Yield what cells do, of cases that may not be the corpus's own; raises UnbuiltError.
+
+    They come by environment.
+    """
+    units = [
+        Unit(environment=name, cells=tuple(some))
+        for name, some in groupby(cells, key=lambda cell: cell.environment)
+    ]
     planned = _campaign(loaded, way, "", (), None)
     for event in Pool(planned.terms, cases, planned.prepare, lambda *_: False).run(units):
         if isinstance(event, Unbuilt):
