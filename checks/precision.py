@@ -8,10 +8,8 @@ swept since, so that others have taken their place or their name.
 from __future__ import annotations
 
 import argparse
-import random
 import tomllib
 from collections import Counter
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +19,6 @@ from repromatrix.runner.evidence.swept.triage import load_triage
 from repromatrix.runner.paths import Paths
 
 FILE = Path(__file__).with_name("precision.toml")
-
-
-def draw(names: Collection[str], seed: int, count: int) -> list[str]:
-    """Return some of the names of findings, at random."""
-    return sorted(random.Random(seed).sample(sorted(names), count))
 
 
 def drawn() -> dict[str, Any]:

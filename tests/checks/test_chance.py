@@ -10,8 +10,8 @@ import factories
 import pytest
 
 from checks import chance
-from checks.chance import SEEDS, kept, rows_of, seen_of
-from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text
+from checks.chance import SEEDS, rows_of, seen_of
+from repromatrix.runner.evidence.margins import MarginRow
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
@@ -52,24 +52,6 @@ def test_a_row_tells_the_nearest_values_and_a_cell_that_changes_is_named() -> No
         ],
         [wavers],
     )
-    assert as_text(found).splitlines()[0].startswith("case,case_digest,threshold,seeds,cells,")
-    assert not found[0].is_narrow
-    assert found[0]._replace(failing_times_off="2.9").is_narrow
-    assert found[0].words == (
-        "error < 0.06: passes at 0.02 (3.00 times off, fp16 on 4.50.0, seed 3);"
-        " fails at 0.24 (4.00 times off, bf16 on 4.50.0, seed 3)."
-    )
-
-
-def test_what_is_published_of_a_case_that_is_the_same_is_kept(tmp_path: Path) -> None:
-    toy = factories.case(factories.BREAKS, ASSERTS)
-    rest = ("error < 0.06", "0 1 2 3 4", "2", *[""] * 6)
-    mine = MarginRow(toy.name, toy.digest, *rest)
-    others = [MarginRow(toy.name, "0" * 16, *rest), MarginRow("gone_case", toy.digest, *rest)]
-    (tmp_path / NAME).write_text(as_text([mine, *others]))
-    loaded = SimpleNamespace(cases={toy.name: toy}, paths=SimpleNamespace(published=tmp_path))
-
-    assert kept(loaded) == (mine,)  # type: ignore[arg-type]
 
 
 def test_an_interrupted_check_runs_what_is_missing_with_each_seed(

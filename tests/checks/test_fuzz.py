@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from mutating import PLACES, Change, Edit, edited
 from readers import Target
 
 from checks import fuzz
@@ -46,16 +45,3 @@ def test_what_a_reader_may_not_do_is_seen(
     monkeypatch.setattr(fuzz, "LONGEST", 0.2)
 
     assert trouble(Target(name="mine", seeds=(b"",), read=read), b"") == told
-
-
-def test_each_change_is_made_where_it_is_asked_for() -> None:
-    found = {change: edited(b"a = b", Edit(change, PLACES // 2, 1, b"x")) for change in Change}
-
-    assert found == {
-        Change.REPLACE: b"a x b",
-        Change.INSERT: b"a x= b",
-        Change.DELETE: b"a  b",
-        Change.REPEAT: b"a === b",
-        Change.FLIP: b"a 9 b",
-        Change.CUT: b"a ",
-    }

@@ -12,7 +12,6 @@ from commands import Place, corpus, toys
 from programs import started
 
 from checks.interrupt import left, tried, wrong_end
-from repromatrix.runner.evidence.swept.probes import PROBES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,13 +35,6 @@ def test_a_command_that_is_refused_is_not_tried(tmp_path: Path) -> None:
     results = next(corpus(tmp_path))
 
     assert tried(dataclasses.replace(results, words=("results", "--nothing")), [0.5]) == []
-
-
-def test_the_sweep_that_is_interrupted_runs_a_probe_that_there_is(tmp_path: Path) -> None:
-    sweep = next(one for one in corpus(tmp_path) if one.title == "sweep")
-    probe = sweep.words[sweep.words.index("--probe") + 1]
-
-    assert probe in {one.name for one in PROBES}
 
 
 @pytest.mark.parametrize(

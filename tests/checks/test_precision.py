@@ -7,12 +7,6 @@ from checks.table import Table
 from repromatrix.runner.evidence.swept.triage import load_triage
 
 
-def test_the_same_seed_draws_the_same_findings_whatever_their_order() -> None:
-    names = [f"broken-{number}" for number in range(9)]
-    assert precision.draw(names, 3, 4) == precision.draw(names[::-1], 3, 4)
-    assert len(set(precision.draw(names, 3, 4))) == 4
-
-
 def test_a_hundred_findings_were_drawn_and_none_twice() -> None:
     names = precision.drawn()["names"]
     assert len(set(names)) == len(names) == 100

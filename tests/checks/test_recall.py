@@ -45,12 +45,10 @@ def found(
 
 
 def test_a_case_is_found_where_a_probe_fails_as_it_does_on_the_same_releases() -> None:
-    assert found(BREAKS, "", "it breaks", "", "") == ("llama/loaded-bf16", len(LINE))
-
-
-def test_a_family_that_shares_the_code_finds_it_as_well() -> None:
-    shared = found(BREAKS, "", "it breaks", "", "", about_llama="same_code")
-    assert shared == ("llama/loaded-bf16", len(LINE))
+    told = ("", "it breaks", "", "")
+    assert found(BREAKS, *told) == ("llama/loaded-bf16", len(LINE))
+    assert found(BREAKS, *told, about_llama="same_code") == ("llama/loaded-bf16", len(LINE))
+    assert found(BREAKS, *told, lacking=("loaded-bf16",)) == ("", 0)
 
 
 @pytest.mark.parametrize(
@@ -67,19 +65,6 @@ def test_what_fails_otherwise_is_not_the_same(
     toml: str, messages: tuple[str, ...], probe: str
 ) -> None:
     assert found(toml, *messages, probe=probe) == ("", 0)
-
-
-def test_a_probe_that_was_not_run_on_every_release_finds_nothing() -> None:
-    assert found(BREAKS, "", "it breaks", "", "", lacking=("loaded-bf16",)) == ("", 0)
-
-
-@pytest.mark.parametrize(("probe", "expected"), [("twice", len(LINE)), ("initialised", 0)])
-def test_memory_that_nothing_initialised_is_no_wrong_number(probe: str, expected: int) -> None:
-    asserts = BREAKS.replace("ValueError", "AssertionError").replace("bf16", "fp32")
-
-    _, releases = found(asserts, "", "it differs", "", "", probe=probe)
-
-    assert releases == expected
 
 
 def test_wrong_numbers_are_found_where_numbers_change_with_the_case() -> None:

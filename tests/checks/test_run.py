@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from programs import PATIENCE, ignoring_sigint, started
 
 from checks import run
 from checks.table import Table
@@ -69,45 +64,3 @@ def test_a_check_that_finds_something_ends_with_1(
     monkeypatch.setitem(sys.modules, "checks.same_answers", SimpleNamespace(check=check))
 
     assert run.main(["same-answers", "--before", ".", "--after", "."]) == code
-
-
-INTERRUPTED = """
-import pathlib, sys, time, types
-sys.argv = ["run.py", "same-answers", "--before", ".", "--after", "."]
-sys.path.insert(0, str(pathlib.Path.cwd()))
-from checks import run
-
-class Deaf:
-    def __del__(self):
-        print("asked", flush=True)
-        time.sleep(1)
-
-def check(table, options):
-    Deaf()
-    time.sleep(600)
-
-sys.modules["checks.same_answers"] = types.SimpleNamespace(check=check)
-try:
-    run.main()
-except run.Interrupted:
-    sys.exit(130)
-"""
-
-
-@pytest.mark.parametrize("begun", [list, ignoring_sigint])
-def test_an_interruption_that_python_or_a_shell_ignores_ends_a_check_all_the_same(
-    begun: Callable[[list[str]], list[str]], tmp_path: Path
-) -> None:
-    with started(
-        begun([sys.executable, "-u", "-c", INTERRUPTED]),
-        cwd=ROOT,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as checks:
-        assert checks.stdout
-        said = [checks.stdout.readline() for _ in range(2)]
-        checks.send_signal(signal.SIGINT)
-        _, complaint = checks.communicate(timeout=PATIENCE)
-
-    assert (said, complaint, checks.returncode) == (["# same-answers\n", "asked\n"], "", 130)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from programs import PATIENCE, started, wait_until
 
 from checks import run, same_answers
-from checks.questions import Printed, Question, as_csv, as_json, gathered
-from checks.same_answers import Accepted, Side
+from checks.questions import Printed, Question, as_csv, as_json
+from checks.same_answers import Accepted
 
 ROOT = Path(__file__).parents[2]
-ANSWER = {
+ANSWER: dict[str, Any] = {
     "counts": {"same": 2},
     "cells": [
         {"case": "one", "precision": "fp32", "outcome": "passes"},
@@ -63,43 +61,36 @@ def _lines(before: object, after: object) -> list[str]:
     return [*same_answers.compare("ask", before, after)]
 
 
-def _changed(change: Callable[[dict[str, list[dict[str, object]]]], object]) -> list[str]:
-    after = json.loads(json.dumps(ANSWER))
-    change(after)
-    return _lines(ANSWER, after)
+FIRST, SECOND = ANSWER["cells"]
+PASSES = {**SECOND, "outcome": "passes"}
+ROW = '{"case": "one", "outcome": "passes", "precision": "fp32"}'
 
 
-def test_equal_answers_differ_in_nothing_whatever_the_order_of_their_keys() -> None:
-    assert _lines(ANSWER, dict(reversed(ANSWER.items()))) == []
-
-
-def test_a_changed_value_is_told_with_its_place_and_both_values() -> None:
-    assert _changed(lambda answer: answer["cells"][1].update(outcome="passes")) == [
-        'ask: cells/case=one precision=bf16/outcome: "fails" -> "passes"'
-    ]
-
-
-def test_a_missing_row_is_one_difference_and_those_behind_it_are_the_same() -> None:
-    row = '{"case": "one", "outcome": "passes", "precision": "fp32"}'
-
-    assert _changed(lambda answer: answer["cells"].pop(0)) == [
-        f"ask: cells/case=one precision=fp32: {row} -> missing"
-    ]
-
-
-def test_an_extra_key_and_another_order_are_differences() -> None:
-    assert _changed(lambda answer: answer["cells"][0].update(new=1)) == [
-        "ask: cells/case=one precision=fp32/new: missing -> 1"
-    ]
-    assert _changed(lambda answer: answer["cells"].reverse()) == [
-        'ask: cells/order: "case=one precision=fp32" -> "case=one precision=bf16"'
-    ]
-
-
-def test_values_that_python_takes_for_equal_are_not_the_same_data() -> None:
-    assert _lines({"n": 1}, {"n": True}) == ["ask: n: 1 -> true"]
-    assert _lines([1.0, 1.0], [1.0]) == ["ask: 1.0 #2: 1.0 -> missing"]
-    assert _lines(float("nan"), float("nan")) == []
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        (ANSWER, dict(reversed(ANSWER.items())), []),
+        (
+            [FIRST, SECOND],
+            [FIRST, PASSES],
+            ['case=one precision=bf16/outcome: "fails" -> "passes"'],
+        ),
+        ([FIRST, SECOND], [SECOND], [f"case=one precision=fp32: {ROW} -> missing"]),
+        ([FIRST], [{**FIRST, "new": 1}], ["case=one precision=fp32/new: missing -> 1"]),
+        (
+            [FIRST, SECOND],
+            [SECOND, FIRST],
+            ['order: "case=one precision=fp32" -> "case=one precision=bf16"'],
+        ),
+        ({"n": 1}, {"n": True}, ["n: 1 -> true"]),
+        ([1.0, 1.0], [1.0], ["1.0 #2: 1.0 -> missing"]),
+        (float("nan"), float("nan"), []),
+    ],
+)
+def test_what_differs_is_told_with_its_place_and_both_values(
+    before: object, after: object, lines: list[str]
+) -> None:
+    assert _lines(before, after) == [f"ask: {line}" for line in lines]
 
 
 def test_a_table_is_read_by_its_columns_and_their_order_is_data() -> None:
@@ -109,7 +100,7 @@ def test_a_table_is_read_by_its_columns_and_their_order_is_data() -> None:
     assert _lines(*read) == ['ask: columns/order: "\\"case\\"" -> "\\"n\\""']
 
 
-def test_where_neither_checkout_answers_nothing_was_compared() -> None:
+def test_where_neither_checkout_answers_and_where_exit_codes_differ_nothing_is_the_same() -> None:
     question = Question(arguments=("audit", "x"), read=as_json)
     refused = Printed(code=2, out="", err="x: no such file\n")
     wrong = Printed(code=70, out="{}", err="")
@@ -117,12 +108,7 @@ def test_where_neither_checkout_answers_nothing_was_compared() -> None:
     assert [*same_answers.differences(question, [refused, wrong])] == [
         "audit x: answer: no answer, exit code 2: x: no such file -> no answer, exit code 70"
     ]
-
-
-def test_another_exit_code_is_a_difference() -> None:
-    question = Question(arguments=("audit", "x"), read=as_json)
     printed = [Printed(code=code, out="{}") for code in (0, 1)]
-
     assert [*same_answers.differences(question, printed)] == ["audit x: exit: 0 -> 1"]
 
 
@@ -135,12 +121,7 @@ def test_an_accepted_difference_matches_the_whole_line(tmp_path: Path) -> None:
 
     assert accepted.holds(difference)
     assert accepted.counts == {"Numbers.": 1, "Others.": 0}
-
-
-def test_an_accepted_difference_without_a_sentence_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "accepted.toml"
     path.write_text("[[accepted]]\npattern = '.*'\n")
-
     with pytest.raises(ValueError, match="needs `why`"):
         Accepted(path)
 
@@ -203,17 +184,6 @@ def test_what_is_no_checkout_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     assert "matrix.toml" in capsys.readouterr().err
 
 
-def test_a_pair_is_audited_with_what_its_base_holds(tmp_path: Path) -> None:
-    old = _checkout(tmp_path / "old")
-    (tmp_path / "facts").mkdir()
-    facts = gathered(old, tmp_path / "facts")
-
-    assert facts.locks == ["locks/4.50.0+peft0.15.2.txt", "locks/4.50.0.txt"]
-    assert (
-        tmp_path / "facts" / facts.locks[0]
-    ).read_text() == "peft==0.15.2\ntransformers==4.50.0\n"
-
-
 def _sleeping(root: Path) -> Path:
     """Make a checkout whose program says that it runs, and does not end."""
     _checkout(root)
@@ -226,18 +196,6 @@ def _sleeping(root: Path) -> Path:
         "time.sleep(600)\n"
     )
     return root
-
-
-def test_a_question_that_takes_too_long_has_no_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    side = Side(checkout=_sleeping(tmp_path / "old"), folder=tmp_path / "own")
-    side.folder.mkdir()
-    monkeypatch.setattr(same_answers, "LIMIT", 0.5)
-    question = Question(arguments=("audit", "x"), read=as_json)
-    (printed,) = same_answers.ask([side], question)
-
-    assert printed.code == -signal.SIGTERM
 
 
 def test_an_interrupted_comparison_leaves_no_process(tmp_path: Path) -> None:

@@ -36,14 +36,7 @@ def test_a_table_takes_the_place_of_the_old_one_and_of_nothing_else(tmp_path: Pa
     assert pages[0].read_text() == PAGE.replace("old", f"{day}\n\n{counts}\n\n{figures}")
     assert head == PAGE.partition("kill -->\n")[0]
     assert pages[1].read_text() == "# Performance\n"
-
-
-def test_a_table_without_a_place_is_not_written(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(PAGE)
-
-    assert not Table("truth").write([page])
-    assert page.read_text() == PAGE
+    assert not Table("truth").write(pages)
 
 
 @pytest.mark.parametrize(
