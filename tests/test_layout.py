@@ -72,7 +72,7 @@ ALLOWED_TO_SWEEP = (
 ALLOWED_TO_ITS_COMMAND = (
     *ALLOWED_TO_SWEEP,
     *("cli.options", "cli.engine", "cli.progress", "environments.commits"),
-    *("bisect.clone", "bisect.commits"),
+    *("bisect.clone", "bisect.commits", "document"),
 )
 """`sweep/cli.py` is a command as those below `runner/cli/` are."""
 
