@@ -9,6 +9,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+import kept
 import pytest
 import small_site
 from chromium import missing, opened
@@ -21,7 +22,7 @@ from repromatrix.runner.environments import locks, uv
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from playwright.sync_api import Browser, Page
@@ -237,3 +238,18 @@ def show(browser: Browser, site: Path) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def expected(request: pytest.FixtureRequest) -> kept.Expected:
+    """Return what holds texts against those that lie beside the test, or writes them there."""
+
+    def hold(name: str, texts: Mapping[str, str]) -> None:
+        path = request.path.parent / "expected" / f"{name}.md"
+        ended = {title: text.removesuffix("\n") + "\n" for title, text in texts.items()}
+        if request.config.getoption("--regenerate"):
+            kept.write(path, ended)
+            return
+        assert kept.read(path) == ended
+
+    return hold
