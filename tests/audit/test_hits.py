@@ -37,11 +37,14 @@ from repromatrix.runner.planning.selection import SelectionRequest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kept import Expected
+
     from repromatrix.runner.audit.hits import Audit
     from repromatrix.runner.audit.known import KnownEvidence
     from repromatrix.runner.model.case import Case
 
 PASSES, FAILS = Outcome.PASSES, Outcome.FAILS
+FP32 = (Precision.FP32,)
 BF16 = AuditQuestion(precisions=(Precision.BF16,))
 HELPED = (
     BREAKS
@@ -103,15 +106,14 @@ def pinned(change: str, before: str, at: str, precision: str = "bf16") -> Pinned
     )
 
 
-def test_a_hit_names_the_commits_between_which_these_versions_fail() -> None:
-    line = what_is_known(LINE)
+def with_commits() -> Audit:
     rows = (pinned("break", "4.49.0", "4.50.0"), pinned("fix", "4.50.1", "4.51.0"))
-    known = dataclasses.replace(line, commits=rows)
-    found = audit(installed("4.50.1"), known, BF16)
-    (hit,) = document(found).data["hits"]
+    return audit(installed("4.50.1"), dataclasses.replace(what_is_known(LINE), commits=rows), BF16)
 
-    assert "\n  broken by commit bbbbbbbbbbbb (2025-03-28, transformers#8)\n" in text(found)
-    assert "\n  fixed by commit cccccccccccc (2025-03-28, transformers)\n" in text(found)
+
+def test_a_hit_names_the_commits_between_which_these_versions_fail() -> None:
+    (hit,) = document(with_commits()).data["hits"]
+
     told = {"package": "transformers", "date": "2025-03-28", "title": "Do it"}
     assert hit["broken-by"] == [
         {**told, "commit": "b" * 40, "pull-request": 8, "precisions": ["bf16"]}
@@ -278,44 +280,36 @@ def test_a_measured_environment_has_exactly_its_own_failing_cells(
     assert len(found.unknown) == 6 - len(failing) - len(passing) - declining
 
 
-def test_what_is_derived_says_from_where_and_what_else_differs() -> None:
+def derived() -> Audit:
     toy = case(BREAKS, dependencies=("torch", "transformers", "accelerate"))
     pins = {name: {"accelerate": "1.5.2"} for name in LINE}
-    found = audit(
-        installed("4.50.0.post1", accelerate="1.2.0"), what_is_known(LINE, toy, pins), BF16
-    )
-
-    assert "  derived: it fails on both sides, in 4.50.0 and in 4.50.1\n" in text(found)
-    assert "  differs: accelerate 1.2.0, measured with 1.5.2\n" in text(found)
+    mine = installed("4.50.0.post1", accelerate="1.2.0")
+    return audit(mine, what_is_known(LINE, toy, pins), BF16)
 
 
-def test_an_error_is_shown_and_obeyed_by_nobody() -> None:
+def hostile() -> Audit:
     toy, environment = case(BREAKS), held("4.50.0")
-    ran = provenance(toy, environment)
     how = failed("ValueError", "\x1b[2J<script>`|`\nit breaks")
-    rows = [seen(FAILS, ran=ran, how=how)]
-    found = audit(installed("4.50.0"), known({toy.name: toy}, {"4.50.0": environment}, rows), BF16)
-
-    assert "  ValueError: �[2J<script>`|`\n" in text(found)
-    assert "- `` ValueError: �[2J<script>`|` ``\n" in pasted(found)
+    rows = [seen(FAILS, ran=provenance(toy, environment), how=how)]
+    return audit(installed("4.50.0"), known({toy.name: toy}, {"4.50.0": environment}, rows), BF16)
 
 
-def test_what_a_lock_holds_for_other_platforms_is_said() -> None:
+def for_one_platform() -> Audit:
     others = (Other("colorama", "0.4.6", ""), Other("transformers", "4.51.0", "os_name == 'nt'"))
     mine = dataclasses.replace(installed("4.50.0"), conditional=True, others=others)
-    found = audit(mine, helped(), BF16)
-    said = document(found).data["audited"]
+    return audit(mine, helped(), BF16)
 
-    assert text(found).splitlines()[3] == (
-        "Read for Python 3.11 on linux; it also holds transformers 4.51.0 for os_name == 'nt'."
-    )
+
+def test_what_a_lock_holds_for_other_platforms_is_told_to_programs() -> None:
+    said = document(for_one_platform()).data["audited"]
+
     assert said["read-for"] == {"python": "3.11", "platform": "linux"}
     assert said["also-holds"] == [
         {"package": "transformers", "version": "4.51.0", "marker": "os_name == 'nt'"}
     ]
 
 
-def test_of_many_cases_each_line_keeps_what_is_intended_and_how_sure_a_workaround_is() -> None:
+def many() -> Audit:
     names = [f"toy_{number}" for number in range(7)]
     toys = {name: case(f'kind = "change"\n{HELPED}', name=name) for name in names}
     environment = held("4.50.0")
@@ -328,26 +322,17 @@ def test_of_many_cases_each_line_keeps_what_is_intended_and_how_sure_a_workaroun
         for name in names
         for workaround in ("", *TRIED)
     ]
-    found = audit(installed("4.50.0"), known(toys, {"4.50.0": environment}, rows), BF16)
-
-    line = "  toy_3  bf16  measured  works here: works (measured) (change, intended)\n"
-    assert line in text(found)
-    assert pasted(found).count("\n- works here: avoid (measured, disables the feature)") == 7
-    assert pasted(found).count("bf16, measured (change, intended)**\n") == 7
+    return audit(installed("4.50.0"), known(toys, {"4.50.0": environment}, rows), BF16)
 
 
-def test_the_text_to_paste_names_every_reason_and_sends_nobody_to_an_option() -> None:
+def unknown() -> Audit:
     names = [f"toy_{number}" for number in range(5)]
     asked = {
         name: case(BREAKS, name=name, dependencies=("torch", "transformers", f"needed-{name}"))
         for name in names
     }
     mine = dataclasses.replace(installed("4.50.0"), whole=False)
-    found = audit(mine, known(asked, {"4.50.0": held("4.50.0")}, []), BF16)
-
-    assert text(found).splitlines()[-1] == "  and 2 more reasons; `--verbose` lists all"
-    assert pasted(found).count("\n- needs needed-toy") == 5
-    assert "--verbose" not in pasted(found)
+    return audit(mine, known(asked, {"4.50.0": held("4.50.0")}, []), BF16)
 
 
 def kin(count: int = 1) -> KnownEvidence:
@@ -370,32 +355,25 @@ def test_a_question_about_a_model_that_shares_the_code_names_that_model(tmp_path
     assert (question.cases, question.models) == (("toy_breaks",), frozenset({"doll"}))
 
 
-def test_a_hit_by_shared_code_says_which_family_was_measured() -> None:
-    found = audit(installed("4.50.0"), kin(), asked_for("doll"))
+def test_every_answer_reads_as_expected(expected: Expected) -> None:
+    doll, mild = asked_for("doll"), dataclasses.replace(asked_for("doll"), precisions=FP32)
+    answers = {
+        "commits": with_commits(),
+        "derived": derived(),
+        "a hostile message": hostile(),
+        "a lock for several platforms": for_one_platform(),
+        "many cases": many(),
+        "many reasons": unknown(),
+        "by shared code": audit(installed("4.50.0"), kin(), doll),
+        "many by shared code": audit(installed("4.50.0"), kin(7), doll),
+        "passes by shared code": audit(installed("4.50.0"), kin(), mild),
+    }
 
-    assert text(found).splitlines()[4:] == [
-        "By shared code: toy_0 (measured with toy).",
-        "",
-        "toy_0: bf16, measured",
-        "  A toy breaks",
-        "  can hit you with forward; you see error",
-        "  ValueError: it breaks",
-        "  by shared code (measured with toy)",
-        "  no measured version avoids it",
-    ]
-
-
-def test_of_many_hits_by_shared_code_each_line_says_so() -> None:
-    line = "measured  by shared code (measured with toy); nothing measured avoids it\n"
-
-    assert text(audit(installed("4.50.0"), kin(7), asked_for("doll"))).count(line) == 7
-
-
-def test_what_passes_by_shared_code_says_so_without_a_hit() -> None:
-    mild = dataclasses.replace(asked_for("doll"), precisions=(Precision.FP32,))
-    found = audit(installed("4.50.0"), kin(), mild)
-
-    assert "\nBy shared code: toy_0 (measured with toy).\n" in text(found)
+    expected(
+        "audit",
+        {title: text(found) for title, found in answers.items()}
+        | {f"{title}, to paste": pasted(found) for title, found in answers.items()},
+    )
 
 
 @pytest.mark.parametrize(
