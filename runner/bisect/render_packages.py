@@ -187,8 +187,11 @@ def document(report: BlameReport) -> Document:
     """Return the answer as a document."""
     blame = report.blame
     answer, *about = _about(report)
-    listed = [trial for trial in blame.trials if trial.environment]
-    rows = [(_end(blame, trial), trial.name, _told(blame, trial)) for trial in listed]
+    rows = [
+        (_end(blame, trial), trial.name, _outcome(blame, trial))
+        for trial in blame.trials
+        if trial.environment
+    ]
     return Document(
         headline=answer,
         parts=[
@@ -200,11 +203,6 @@ def document(report: BlameReport) -> Document:
         data=_data(report),
         repeat=report.command,
     )
-
-
-def _told(blame: Blame, trial: MixtureTrial) -> str:
-    beside = _not_named(blame, trial)
-    return f"{_outcome(trial)}; {beside}" if beside else _outcome(trial)
 
 
 def _data(report: BlameReport) -> dict[str, Any]:
@@ -269,18 +267,14 @@ def _trial_data(blame: Blame, trial: MixtureTrial) -> dict[str, object]:
     }
 
 
-def _outcome(trial: MixtureTrial) -> str:
-    """Return what happened in a mixture, and where it is known from."""
-    if trial.seen is None:
-        return said(trial)
-    source = trial.seen.source
-    if trial.was_run:
-        known = "run now"
-    elif source == LOCAL:
-        known = "known here"
-    else:
-        known = source if source in UNPUBLISHED else f"published {source}"
-    return f"{said(trial)} ({known})"
+def _outcome(blame: Blame, trial: MixtureTrial) -> str:
+    """Return what happened in a mixture, where it is known from, and what its name leaves out."""
+    source = trial.seen.source if trial.seen else ""
+    known = "known here" if source == LOCAL else f"published {source}"
+    if source in UNPUBLISHED - {LOCAL}:
+        known = source
+    told = f"{said(trial)} ({'run now' if trial.was_run else known})" if source else said(trial)
+    return "; ".join(filter(None, [told, _not_named(blame, trial)]))
 
 
 def _end(blame: Blame, trial: MixtureTrial) -> str:
