@@ -13,6 +13,7 @@ from typing import Any
 from packaging.version import Version
 
 from repromatrix.runner.audit.questions import Level
+from repromatrix.runner.document import Document, Listing, write
 from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
@@ -151,18 +152,24 @@ def _says(history: SweepHistory, key: ProbeKey, sides: Sequence[str]) -> ProbeRe
     return "holds" if held else "skipped"
 
 
-def lines(answers: Sequence[SweptAnswer]) -> Iterator[str]:
-    """Yield the answers for people."""
-    if answers:
-        yield "Swept: tiny random models; what needs large values or trained weights does not show."
-    for one in answers:
-        yield f"  {one.architecture} ({one.class_name}): {_summary(one)}"
-        yield from (f"    {_told(record)}" for record in one.bad)
-        if one.bad:
-            where = f"{one.newest_good} is the newest" if one.newest_good else "There is no"
-            yield f"    {where} swept release on which all of them hold."
-        for name, bad in one.classes:
-            yield from (f"    {name}: {_told(record)}" for record in bad)
+def listing(answers: Sequence[SweptAnswer]) -> Listing:
+    """Return the answers for people."""
+    title = "Swept: tiny random models; what needs large values or trained weights does not show."
+    return Listing(title, [*map(_listed, answers)])
+
+
+def _listed(one: SweptAnswer) -> Listing:
+    found = [_told(record) for record in one.bad]
+    if one.bad:
+        where = f"{one.newest_good} is the newest" if one.newest_good else "There is no"
+        found.append(f"{where} swept release on which all of them hold.")
+    classes = [f"{name}: {_told(record)}" for name, bad in one.classes for record in bad]
+    return Listing(f"{one.architecture} ({one.class_name}): {_summary(one)}", [*found, *classes])
+
+
+def lines(answers: Sequence[SweptAnswer]) -> list[str]:
+    """Return the answers as lines of text."""
+    return write(Document(parts=[listing(answers)], data=None), "text").splitlines()
 
 
 def _told(record: ProbeRecord) -> str:

@@ -41,6 +41,5 @@ def advise_release(
     advice = find(asking.known_of(loaded, question, late_printer(console)), question)
     newest = advice.newest.release if advice.newest else loaded.matrix.releases[-1].name
     found = swept_models.answers(models, newest, question.precisions)
-    answer = write(document(advice, terms), options.format)
-    print_stdout(swept.added(answer, found, options.format))
+    print_stdout(write(swept.added(document(advice, terms), found), options.format))
     return advice.code if question.chosen(loaded.cases) else swept.code_of(found)

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from repromatrix.runner.audit.swept import SweptAnswer
 
 
-_FOR_CI = {"sarif": render_ci.sarif, "github": render_ci.github}
 _USUAL = AuditTerms()
 Verbose = Annotated[
     bool,
@@ -122,8 +121,7 @@ def audit_packages(
     known = asking.known_of(loaded, question, late_printer(console), installed)
     report = find(installed, known, question)
     found = swept_models.answers(models, installed.version(TRANSFORMERS), question.precisions)
-    answer = told(report, options.format, terms, verbose=options.verbose)
-    print_stdout(swept.added(answer, found, options.format))
+    print_stdout(told(report, options.format, terms, verbose=options.verbose, found=found))
     return exit_code(report, found, terms.fail_on)
 
 
@@ -137,11 +135,23 @@ def _page(base_url: str) -> Callable[[str], str]:
     return functools.partial(site.case_page, site_address(base_url))
 
 
-def told(report: Audit, form: str, terms: AuditTerms = _USUAL, *, verbose: bool = False) -> str:
-    """Return the answer in a format; what is pasted says all of every case."""
-    if form in _FOR_CI:
-        return _FOR_CI[form](report, terms)
-    return write(document(report, terms, verbose=verbose, full=form == "markdown"), form)
+def told(
+    report: Audit,
+    form: str,
+    terms: AuditTerms = _USUAL,
+    *,
+    verbose: bool = False,
+    found: Sequence[SweptAnswer] = (),
+) -> str:
+    """Return the answer in a format, with what the sweep `found`; what is pasted says all."""
+    match form:
+        case "sarif":  # its results are cases
+            return render_ci.sarif(report, terms)
+        case "github":
+            return render_ci.github(report, terms) + swept.annotation(found)
+        case _:
+            answer = document(report, terms, verbose=verbose, full=form == "markdown")
+            return write(swept.added(answer, found), form)
 
 
 def exit_code(
