@@ -194,6 +194,7 @@ def _reading(root: Path, folder: Path, **variables: str) -> Place:
     temporary.mkdir(parents=True)
     environ = Checkout(root=folder, wheels=folder).environ(
         TMPDIR=str(temporary),
+        REPROMATRIX_ENVIRONMENTS=str(Paths().built),
         REPROMATRIX_STORE=str(written / "evidence.sqlite"),
         REPROMATRIX_SITE=str(written / "site"),
         **variables,
