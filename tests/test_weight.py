@@ -19,16 +19,16 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = (
-    Ceiling("runner", ("runner/*.py",), 38_100),
+    Ceiling("runner", ("runner/*.py",), 37_140),
     Ceiling("sweep", ("sweep/*.py",), 7_930),
     Ceiling("pages", ("reports/*.py",), 8_590),
-    Ceiling("scripts of pages", ("reports/static/*.js",), 3_720),
+    Ceiling("scripts of pages", ("reports/static/*.js",), 3_120),
     Ceiling("checks", ("checks/*.py",), 3_990),
-    Ceiling("tests", ("tests/*.py",), 47_920),
-    Ceiling("expected output", ("tests/cli/expected/*.md",), 10_230),
+    Ceiling("tests", ("tests/*.py",), 46_860),
+    Ceiling("expected output", ("tests/cli/expected/*.md",), 10_190),
 )
 """As `git ls-files | xargs cat | wc -l` counts. They only fall: lower what a change frees."""
-WORDS = 34_080
+WORDS = 28_230
 """Of `docs/` without the two documents that commands write."""
 WRITTEN = {"docs/cli.md", "docs/corpus.md"}
 
