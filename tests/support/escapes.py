@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from programs import started
+
 from repromatrix.runner.paths import ROOT
 
 _CREATE_SHARED = 0o1600
@@ -75,7 +77,7 @@ class World:
     secret: str
     said: str
     named: dict[str, str]
-    helper: subprocess.Popen[bytes]
+    helper: subprocess.Popen[str]
     listening: list[socket.socket] = field(default_factory=list)
     written: list[Path] = field(default_factory=list)
 
@@ -120,47 +122,46 @@ def world(site_packages: Path, library: Path) -> Iterator[World]:
     segment = _segment(secret)
     escaped = f"repromatrix-{secrets.token_hex(4)}"
     sleeping = ["sleep", "600"]
-    helper = subprocess.Popen(sleeping, env={**os.environ, "SECRET": secret})
-    tops = {
-        "system": Path("/usr"),
-        "repository": ROOT,
-        "code": ROOT / "runner",
-        "site": site_packages,
-        "library": library,
-        "world": folder,
-    }
-    named = {
-        **{name: str(path) for name, path in tops.items()},
-        "home": str(home),
-        "store": str(folder / "store.sqlite"),
-        "escaped": escaped,
-        "helper": str(helper.pid),
-        "shared": str(shared),
-        "segment": str(segment),
-        "port": str(sockets[0].getsockname()[1]),
-        "datagrams": str(sockets[1].getsockname()[1]),
-        "abstract": secret,
-        "user": str(Path.home()),
-        "private": repr(sorted(_private_names())),
-    }
-    try:
-        yield World(
-            folder=folder,
-            secret=secret,
-            said=word,
-            named=named,
-            helper=helper,
-            listening=sockets,
-            written=[top / escaped for top in tops.values()],
-        )
-    finally:
-        helper.kill()
-        helper.wait()
-        for one in sockets:
-            one.close()
-        shared.unlink()
-        ctypes.CDLL(None).shmctl(segment, _REMOVE_SHARED, None)
-        shutil.rmtree(folder)
+    with started(sleeping, env={**os.environ, "SECRET": secret}) as helper:
+        tops = {
+            "system": Path("/usr"),
+            "repository": ROOT,
+            "code": ROOT / "runner",
+            "site": site_packages,
+            "library": library,
+            "world": folder,
+        }
+        named = {
+            **{name: str(path) for name, path in tops.items()},
+            "home": str(home),
+            "store": str(folder / "store.sqlite"),
+            "escaped": escaped,
+            "helper": str(helper.pid),
+            "shared": str(shared),
+            "segment": str(segment),
+            "port": str(sockets[0].getsockname()[1]),
+            "datagrams": str(sockets[1].getsockname()[1]),
+            "abstract": secret,
+            "user": str(Path.home()),
+            "private": repr(sorted(_private_names())),
+        }
+        try:
+            yield World(
+                folder=folder,
+                secret=secret,
+                said=word,
+                named=named,
+                helper=helper,
+                listening=sockets,
+                written=[top / escaped for top in tops.values()],
+            )
+        finally:
+            helper.kill()
+            for one in sockets:
+                one.close()
+            shared.unlink()
+            ctypes.CDLL(None).shmctl(segment, _REMOVE_SHARED, None)
+            shutil.rmtree(folder)
 
 
 def _private_names() -> set[str]:
