@@ -305,12 +305,27 @@ def test_every_link_leads_somewhere(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_module_that_is_named_exists(path: Path) -> None:
-    named = re.findall(r"`((?:\w+/)+(?:[\w.]+\.(?:py|md|toml|yml))?)`", path.read_text())
+    text = path.read_text()
+    named = re.findall(r"`((?:\w+/)+(?:[\w.]+\.(?:py|md|toml|yml|js|css|jsonl))?)`", text)
     missing = [
         name
         for name in named
         if not any((folder / name).exists() for folder in (ROOT, ROOT / "runner"))
         and not name.startswith(MADE)
+    ]
+
+    assert missing == []
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_name_that_is_said_to_be_in_a_module_is_there(path: Path) -> None:
+    names = r"`(\w+)`(?: (?:and|with) `(\w+)`)?,? in `((?:\w+/)+[\w.]+\.(?:py|js))`"
+    missing = [
+        (name, module)
+        for *said, module in re.findall(names, path.read_text())
+        for name in filter(None, said)
+        for root in (ROOT, ROOT / "runner")
+        if (root / module).exists() and name not in (root / module).read_text()
     ]
 
     assert missing == []

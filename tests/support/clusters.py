@@ -58,11 +58,7 @@ class Nodes:
         return str(node.node_id)
 
     def _added(self, own: dict[str, Any]) -> Any:  # noqa: ANN401 - Ray's node has no type
-        """Start a node, once more where its raylet ended itself.
-
-        It does where its agents have not begun within 15 s, as on a busy machine
-        (https://github.com/ray-project/ray/issues/65983).
-        """
+        """Start a node, again where it ended itself: https://github.com/ray-project/ray/issues/65983."""
         with contextlib.suppress(Exception):
             return self.cluster.add_node(**_NODE, **own)
         return self.cluster.add_node(**_NODE, **own)
