@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
+from example_site import RECORD
 from factories import failed
 from hostile_site import HOSTILE, draw_hostile
 from one_case import (
     BLOCK,
-    BROKE_AGAIN,
     CASE,
     ENVIRONMENTS,
     HEADLINE,
@@ -61,7 +61,6 @@ from repromatrix.reports.site import Published
 from repromatrix.reports.text import Link, filed
 from repromatrix.reports.view import survey
 from repromatrix.runner.compare.diff import CellChange
-from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.cell import NEEDS_GPU, Cell, Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
@@ -85,13 +84,6 @@ BROKE = ReleaseDifference(
 )
 BRIEF = "cpu, torch 2.13.0, Python 3.11"
 TOLD = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: 27 cells from this machine."
-RECORD = SnapshotRecord(
-    publication="2026-11-21",
-    date="2026-11-21",
-    against="2026-11-01",
-    changes=(BROKE_AGAIN,),
-    new=(("b", 1), ("a", 2)),
-)
 PUBLISHED = Published(
     publications={PUBLICATION.name: PUBLICATION}, records=(RECORD,), base_url="https://x.org/r/"
 )
