@@ -100,10 +100,12 @@ def _silent_bugs(
 
 def print_intention(drawn: Confirmation, seconds: float, console: Console) -> None:
     """Print what is going to be measured, and for how long."""
-    fixed = ", ".join(visit.environment for visit in drawn.visits if not visit.drawn)
+    # A release is visited again, for further cells, once all others were.
+    fixed = dict.fromkeys(visit.environment for visit in drawn.visits if not visit.drawn)
+    first = ", ".join(fixed) or "nothing"
     console.print(
-        f"Checking a sample of it here for {seconds / 60:.0f} min: {fixed or 'nothing'}, then"
-        f" releases drawn by seed {drawn.seed}. Ctrl-C ends it and keeps what was measured."
+        f"Checking a sample of it here for {seconds / 60:.0f} min: {first}, then releases"
+        f" drawn by seed {drawn.seed}. Ctrl-C ends it and keeps what was measured."
     )
 
 

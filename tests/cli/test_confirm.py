@@ -88,6 +88,16 @@ def closing(
     return code, re.sub(r"[\d,]+(?= core-seconds)", "99", text)
 
 
+def test_releases_that_are_visited_again_are_named_once(drawn: confirm.Confirmation) -> None:
+    console = Console(record=True, stderr=True, width=200)
+    confirm.print_intention(drawn, 720, console)
+
+    assert console.export_text() == (
+        "Checking a sample of it here for 12 min: 4.56.0, 4.49.0, 4.52.1, 4.50.3, 4.54.0, 4.50.0,"
+        " 4.51.0, then releases drawn by seed 7. Ctrl-C ends it and keeps what was measured.\n"
+    )
+
+
 def test_what_agrees_is_counted_and_bounds_what_may_differ(
     loaded: Project, drawn: confirm.Confirmation
 ) -> None:
