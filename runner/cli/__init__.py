@@ -48,8 +48,9 @@ def register(typed: str) -> None:
     if typed in names and typed not in offered:
         what = "the command needs a checkout of repromatrix"
         raise refuse(Problem(typed, what, f"Clone the repository and run `nox -s {typed}` in it."))
+    wanted = [typed] if typed in offered else offered
     for command in COMMANDS:
-        if command.name == typed or (typed not in offered and command.name in offered):
+        if command.name in wanted:
             importlib.import_module(command.module)
     # A module that another one imports registers its command first.
     app.registered_commands.sort(key=lambda command: names.index(command.name or ""))
