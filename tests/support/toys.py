@@ -174,7 +174,7 @@ def made(
 
     `more` are further cases, by name the code of each.
     """
-    for folder in ("repromatrix", "runner", "reports"):
+    for folder in ("repromatrix", "runner", "reports", "sweep", "tools"):
         shutil.copytree(ROOT / folder, root / folder, ignore=_left_out, symlinks=True)
     checkout = Checkout(root=root, wheels=wheels)
     (checkout.home).mkdir()
@@ -191,8 +191,8 @@ def made(
 
 
 def _left_out(folder: str, names: Sequence[str]) -> set[str]:
-    here = {"site", "own-site", "published"} if Path(folder).name == "reports" else set()
-    return here & set(names)
+    left_out = {"reports": {"site", "own-site", "published"}, "sweep": {"recipes"}}
+    return left_out.get(Path(folder).name, set()) & {*names}
 
 
 def _environments(checkout: Checkout) -> None:
