@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from repromatrix.runner.paths import ROOT
 
 PAGES = (ROOT / "docs" / "reliability.md", ROOT / "docs" / "performance.md")
 _COUNTS = "| tried | times | must not happen | times | note |\n| --- | ---: | --- | ---: | --- |"
+_SHARED = operator.itemgetter(0, 1, 3)
 _FIGURES = "| what | measured | note |\n| --- | ---: | --- |"
 
 
@@ -38,10 +41,8 @@ class Table:
     @property
     def passed(self) -> bool:
         """Whether there are lines, each was tried, and nothing went wrong in any."""
-        tried = all(times for _, times, *_ in self.counts)
-        return (
-            bool(self.counts or self.figures) and tried and not any(one[3] for one in self.counts)
-        )
+        lines = self.counts or self.figures
+        return bool(lines) and all(times and not wrong for _, times, _, wrong, _ in self.counts)
 
     @property
     def text(self) -> str:
@@ -49,10 +50,17 @@ class Table:
         cores = len(os.sched_getaffinity(0))
         machine = f"{cores} cores ({platform.machine()}, {platform.system()}), CPU only"
         parts = [f"{datetime.now(UTC).date()}, {machine}."]
-        for head, lines in ((_COUNTS, self.counts), (_FIGURES, self.figures)):
-            rows = [f"| {' | '.join(map(_cell, line))} |" for line in lines]
+        for head, lines in ((_COUNTS, self._joined()), (_FIGURES, self.figures)):
+            rows = [f"| {' | '.join(line)} |" for line in lines]
             parts += ["\n".join([head, *rows])] if rows else []
         return "\n\n".join(parts)
+
+    def _joined(self) -> Iterator[tuple[str, ...]]:
+        """Yield the lines of counts, with those in one that share their numbers."""
+        for (tried, times, found), group in itertools.groupby(self.counts, _SHARED):
+            wrong, notes = zip(*((line[2], line[4]) for line in group), strict=True)
+            note = "; ".join(filter(None, notes))
+            yield tried, f"{times:,}", "; ".join(wrong), f"{found:,}", note
 
     def write(self, pages: Sequence[Path] = PAGES) -> bool:
         """Put the table where a page has `<!-- check: NAME -->`; say whether one has."""
@@ -62,7 +70,3 @@ class Table:
         for page in having:
             page.write_text(place.sub(lambda one: f"{one[1]}{self.text}\n{one[2]}", texts[page]))
         return bool(having)
-
-
-def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -8,13 +8,11 @@ from checks.table import Table
 
 PAGE = """# Reliability
 
-Before.
 <!-- check: kill -->
 old
 <!-- end -->
 Between.
 <!-- check: store -->
-kept
 <!-- end -->
 """
 
@@ -24,14 +22,17 @@ def test_a_table_takes_the_place_of_the_old_one_and_of_nothing_else(tmp_path: Pa
     for page, text in zip(pages, (PAGE, "# Performance\n"), strict=True):
         page.write_text(text)
     table = Table("kill")
-    table.count("kills of the runner", 1200, "cells lost", 0, "seed 7")
+    table.count("kills", 1200, "cells lost", 0, "seed 7")
+    table.count("kills", 1200, "cells doubled", 0)
+    table.count("kills", 1200, "processes left", 2)
     table.row("a cell", 2.5, "ms")
 
     assert table.write(pages)
     head, _, text = pages[0].read_text().partition("old")[0].partition("kill -->\n")
     day, counts, figures = text.partition("\n<!-- end -->")[0].split("\n\n")
     assert day.endswith("CPU only.")
-    assert counts.splitlines()[2] == "| kills of the runner | 1,200 | cells lost | 0 | seed 7 |"
+    assert counts.splitlines()[2] == "| kills | 1,200 | cells lost; cells doubled | 0 | seed 7 |"
+    assert counts.splitlines()[3] == "| kills | 1,200 | processes left | 2 |  |"
     assert figures.splitlines()[2] == "| a cell | 2.50 ms |  |"
     assert pages[0].read_text() == PAGE.replace("old", f"{day}\n\n{counts}\n\n{figures}")
     assert head == PAGE.partition("kill -->\n")[0]
@@ -43,7 +44,6 @@ def test_a_table_takes_the_place_of_the_old_one_and_of_nothing_else(tmp_path: Pa
     ("counts", "passed"),
     [
         ([], False),
-        ([(0, 0)], False),
         ([(3, 0), (0, 0)], False),
         ([(3, 0), (3, 1)], False),
         ([(3, 0), (3, 0)], True),
