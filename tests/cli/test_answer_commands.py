@@ -94,7 +94,7 @@ def test_the_example_in_python_says_what_the_command_says(
 ) -> None:
     examples = re.findall(r"(?s)```python\n(.*?)```", (ROOT / "docs/api.md").read_text())
     (code,) = (example for example in examples if "repromatrix.audit(" in example)
-    shown = "\nprint(*[hit.case.name for hit in found.hits])"
+    shown = "\nprint(*[hit.case.name for hit in audit.hits])"
     asked = code.replace('"uv.lock"', repr(lock)) + shown
     example = subprocess.run(
         [sys.executable, "-c", asked],
