@@ -63,7 +63,7 @@ def _ways() -> Iterator[tuple[str, Way]]:
         yield f"with PYTHONHASHSEED={seed}", Way(hash_seed=seed)
     yield "with two threads", Way(threads=2)
     yield "in the reverse order", Way(backwards=True)
-    yield "without the witness", Way(witness=False)
+    yield "without recording dtypes", Way(witness=False)
 
 
 def telling(seen: Seen) -> frozenset[Cell]:

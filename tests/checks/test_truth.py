@@ -131,7 +131,7 @@ def test_what_depends_on_how_it_is_run_is_found_and_nothing_else(
         "cells with PYTHONHASHSEED=1": {"hashes"} | ALWAYS,
         "cells with two threads": {"threads"} | ALWAYS,
         "cells in the reverse order": {"order"} | ALWAYS,
-        "cells without the witness": {"witness"} | ALWAYS,
+        "cells without recording dtypes": {"witness"} | ALWAYS,
         "cells in a fresh process": {"fresh"} | ALWAYS,
     }
 
