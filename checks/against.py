@@ -1,7 +1,7 @@
-"""The corpus by this checkout and by another one, in turns: is the runner slower than it was?
+"""Time the corpus by this checkout and by another one, in turns.
 
-Both use the same environments. What counts is the ratio of two runs that followed each other; on
-a machine that is not idle the ratio of their processor time says more than that of their time.
+Both use the same environments. Compare the ratio of two successive runs; on a machine that is not
+idle, compare the ratio of their processor time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Time `matrix --all` for every release, estimated from a few, environments included.
 
-Beside another checkout each runs its own way: what counts is the ratio of their processor time.
-A checkout without `--all` runs every cell. Nothing is published to it: each store begins empty.
+Beside another checkout, each runs its own way; compare the ratio of their processor time. A
+checkout without `--all` runs every cell. Each store begins empty.
 """
 
 from __future__ import annotations

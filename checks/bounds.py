@@ -1,6 +1,6 @@
-"""Run each case once below its lower bound, and on each release that its requirements leave out.
+"""Run each case once below its lower bound, and on each release that its requirements exclude.
 
-A case that fails there as described hides with its requirement how long the bug has been there.
+A case that fails there as described has a requirement that hides how long the bug has been there.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Run cases that assert a number or fail silently with five seeds, where their results change.
 
-What is measured is kept in `margins.csv`, and `check --margins` prints how far off the thresholds
-it stands. What was published of a case that is the same today is not measured again, and an
-interrupted check goes on where it was. A case without a threshold has nothing published: this
-machine knows what it did.
+`margins.csv` keeps the values, and `check --margins` prints how far they are from the thresholds.
+A case that has not changed since its values were published is not measured again. An interrupted
+check continues. A case without a threshold publishes nothing, so only this machine's store has its
+results.
 """
 
 from __future__ import annotations

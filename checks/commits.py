@@ -1,4 +1,4 @@
-"""Count the trials of a search over 256 commits of one release's sources, which are really run."""
+"""Count the trials of a search over 256 commits of one release's sources, which really run."""
 
 from __future__ import annotations
 

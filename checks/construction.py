@@ -1,6 +1,6 @@
-"""Sabotage each case where it passes and where it fails as described.
+"""Change each case so that its outcome must change, where it passes and where it fails.
 
-Its outcome must not survive that: else it is green or red by construction.
+A case whose outcome survives passes or fails by construction.
 """
 
 from __future__ import annotations

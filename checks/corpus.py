@@ -1,7 +1,7 @@
 """Time the whole corpus on some releases beside a plain loop and the floor, or another checkout.
 
-Environments are built and bytecode is compiled: the same run is made once before it is timed.
-Machines are shared and noisy, so what counts are the ratios.
+A first run builds environments and compiles bytecode, and is not timed. Compare ratios, because
+machines are shared and noisy.
 """
 
 from __future__ import annotations

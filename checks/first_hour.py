@@ -1,6 +1,6 @@
-"""Time what a new user waits for: a fresh clone's first run, and the loop of one cell in it.
+"""Time the first run of a fresh clone, and the loop of one cell in it.
 
-The clone is of what is committed here; its caches are this machine's, and warm.
+The clone is of what is committed here, with warm caches of this machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What cannot be saved: one import of what the cases need, and one empty fork per cell.
+"""Time what no runner can save: one import of what the cases need, and one empty fork per cell.
 
 Run by the python of an environment with the preload as JSON; prints both in seconds as JSON.
 """

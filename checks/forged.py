@@ -1,4 +1,4 @@
-"""Forge a hundredth of the published rows in a clone, and let `matrix` confirm what is there."""
+"""Forge a hundredth of the published rows in a clone, and let `matrix` check them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Give changed inputs to everything that reads a foreign text, and queries to the page.
+"""Give changed inputs to every reader of foreign text, and queries to the page.
 
-Each has to end in a value, or in an error that says where, within its time.
+Each must return a value or an error with its place, within its time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Run hostile cases and fork bombs among neighbours in one worker, which must not notice.
+"""Run hostile cases and fork bombs among other cells in one worker, which must not be disturbed.
 
-The neighbours are copies of one that fails, one that never computes in its precision, and one that
-passes and looks at all that it was given, before and behind every hostile case. With one cell at
-a time they come right after the hostile one; with two at a time they also run beside it. Afterwards
-nothing may be left of it.
+The other cells are copies of a case that fails, one that never computes in its precision, and one
+that passes and inspects its surroundings. They run before and after every hostile case and, with
+two at a time, beside it. Afterwards nothing of the hostile case may be left.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Interrupt each command that takes a second at random moments, as Ctrl-C does.
 
-It has to end soon and with 130 and to leave nothing, and the next run has to end as ever. Commands
-that build and write run in a checkout of toys, those that read in this one.
+It must end soon, with 130, and leave nothing; the next run must end as usual. Commands that build
+and write run in a made-up checkout, those that read in this one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kill the runner, a worker, a cell and nox at random moments, and run several at once.
 
-What was committed is read from outside, and the next run has to do exactly what is missing.
+SQLite alone reads what was committed, and the next run must measure exactly what is missing.
 """
 
 from __future__ import annotations

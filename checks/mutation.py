@@ -1,8 +1,8 @@
 """Change modules that a branch changed at random, and run the tests of their rooms on each mutant.
 
-mutmut says what can be changed; its own runner finds no tests for modules that are imported through
-links, as those of `repromatrix/` are. A mutant runs in a copy of the checkout and in a sandbox, as
-it may delete or kill whatever it reaches. `mutants.json` keeps the seed and what survived.
+mutmut makes the changes; its own runner finds no tests for modules that are imported through links,
+as those of `repromatrix/` are. A mutant runs in a sandboxed copy of the checkout, because it may
+delete or kill whatever it reaches. `mutants.json` keeps the seed and the survivors.
 """
 
 from __future__ import annotations

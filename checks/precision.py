@@ -1,8 +1,8 @@
 """Count how many of 100 findings of the sweep, drawn at random, are true.
 
-`precision.toml` keeps the seed and what was drawn. What was judged of each stands in
-`reports/published/sweep/triage.toml`; in `triage.toml` here, where releases between theirs were
-swept since, so that others have taken their place or their name.
+`precision.toml` keeps the seed and the sample. Decisions are in
+`reports/published/sweep/triage.toml` or, for findings that later sweeps replaced or renamed, in
+`triage.toml` here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What two checkouts are asked of the published evidence, and how an answer is read as data.
+"""The questions that two checkouts are asked, and how an answer is read as data.
 
 Questions are made from the checkout before the change: its cases, locks, releases and results.
 """

@@ -1,6 +1,6 @@
-"""Count the cases about models that the sweep finds by itself, at the same releases.
+"""Count the cases about models that the sweep finds by itself, on the same releases.
 
-`recall.toml` keeps which cases no tiny model can show, and why others are missed.
+`recall.toml` says which cases no tiny model can show, and why others are missed.
 """
 
 from __future__ import annotations

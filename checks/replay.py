@@ -1,9 +1,9 @@
 """Replay the rule of `matrix --all` and the plan of `matrix` on the published evidence.
 
-The rule is given cases without expectations and no evidence, and learns what each round measures.
-A workaround that breaks while its case passes is found where the range in which it does has a
-measured cell, at the latest in the minor line behind that in which it begins. The plan is held
-against sets of which a hundredth of the rows is forged.
+The rule gets cases without expectations and no evidence, and learns what each round measures. A
+workaround that breaks while its case passes must be measured within the range in which it breaks,
+at the latest in the minor line after its start. The plan must meet a forged row in sets of which a
+hundredth of the rows is forged.
 """
 
 from __future__ import annotations

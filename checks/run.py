@@ -1,6 +1,6 @@
 """Show in numbers what must hold: `nox -s checks -- NAME [options]`, and `nox -s bench` for times.
 
-A check ends with 1 if anything went wrong, or nothing was tried. `--write` puts its table into
+A check ends with 1 if anything went wrong or nothing was tried. `--write` puts its table into
 docs/reliability.md or docs/performance.md.
 """
 

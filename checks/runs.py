@@ -1,4 +1,4 @@
-"""What several checks time: environments made ready, the main job of a checkout, the floor."""
+"""What several checks time: prepared environments, the main job of a checkout, the floor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A case changed by its syntax tree, so that it can be seen whether its outcome is its own.
+"""Changes to the syntax tree of a case that must change its outcome.
 
-An assertion inverted; the library refusing every call; the library's calls left out, with a
-stand-in that takes whatever is done with their results, and holds or does not when it is asked.
+One assertion is inverted, the library refuses every call, or its calls are left out: a stand-in
+takes whatever is done with their results, and is true or false when it is tested.
 """
 
 from __future__ import annotations

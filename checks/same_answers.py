@@ -1,12 +1,12 @@
-"""Ask two checkouts the same questions of the published evidence, and print every difference.
+"""Ask two checkouts the same questions about the published evidence, and print every difference.
 
     nox -s checks -- same-answers --before PATH --after PATH
 
-Each checkout has an empty store of its own, no environments and no package index, so that nothing
-is measured and only published evidence answers. What is compared is data: JSON, CSV, exit codes.
+Each checkout has an empty store, no environments and no package index, so only published evidence
+answers. Data are compared: JSON, CSV, exit codes.
 
-`accepted.toml` lists the differences that were decided, each with a sentence and a pattern. Every
-other difference is printed, and so is an accepted one that does not occur any more.
+`accepted.toml` lists the accepted differences, each with a sentence and a pattern. Every other
+difference is printed, and so is an accepted one that does not occur any more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plant passwords in addresses, files and variables, and look for them in all that is written."""
+"""Plant passwords in addresses, files and variables, and search everything that is written."""
 
 from __future__ import annotations
 

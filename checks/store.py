@@ -1,6 +1,6 @@
-"""Damage a store, hold it, take it from the future, or take memory or locks from its file system.
+"""Damage a store, lock it, give it a future format, or take memory or locks from its file system.
 
-Nothing that was stored may be lost, and each error has to name the store.
+No stored row may be lost, and each error must name the store.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Time a sweep: a release, its further classes, a patch release, and all of them, estimated.
+"""Time a sweep: a release, its further classes, a patch release, and an estimate of all of them.
 
-An eighth of the architectures of the newest release is run, and counted eight times: what a run
-takes once is in it eight times, too.
+An eighth of the architectures of the newest release runs and is multiplied by eight, including
+what a run takes only once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a check counts and measures: printed as it comes, and put into a document on request."""
+"""What a check counts and measures: printed at once, and put into a document on request."""
 
 from __future__ import annotations
 

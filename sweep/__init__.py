@@ -1,1 +1,1 @@
-"""What changed for every architecture: tiny frozen models through a closed list of probes."""
+"""The sweep: every architecture as a tiny frozen model through a list of probes."""

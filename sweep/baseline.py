@@ -1,8 +1,7 @@
-"""The older side of a comparison as it was published, measured again only where it matters. Pure.
+"""Published results as the older side of a comparison. Pure.
 
-Outcomes and summaries of a published release stand for a new measurement where the environment,
-the recipes and the code of the probes are those that were run then, and where what the newer
-release does agrees with them. Whatever differs is measured on both sides.
+They stand for a new measurement if environment, recipes and the code of the probes are the same,
+and if the newer release agrees with them. What differs is measured on both sides.
 """
 
 from __future__ import annotations

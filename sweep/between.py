@@ -1,7 +1,7 @@
-"""What to run on the releases between two on which an architecture does otherwise. Pure.
+"""What to run on the releases between two on which an architecture differs. Pure.
 
-Where the releases on both sides of one agree about an architecture, it is not run there. What is
-run is asked what the whole releases around it were asked.
+If the releases on both sides of one agree about an architecture, it does not run there. Releases
+between others get the probes of the feature releases around them.
 """
 
 from __future__ import annotations

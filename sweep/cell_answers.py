@@ -1,4 +1,4 @@
-"""The answers of cells, read: what probes found."""
+"""Read the answers of cells into results of probes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Further classes of architectures: one file, a line each, of what differs from the recipe.
+"""Further classes of architectures: a file with a line each of what differs from the recipe.
 
-A class of a mapping that is not the one of the recipe has its config and its inputs, as far as it
-takes them; the line says what it wants otherwise.
+A class uses the config and the inputs of the recipe of its architecture, as far as it takes them.
 """
 
 from __future__ import annotations

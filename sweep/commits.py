@@ -1,4 +1,4 @@
-"""The commit behind a finding: its probe is asked on the commits between the two releases."""
+"""The commit behind a finding: its probe runs on the commits between the two releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings, measured again before they are told: alone, and with other weights."""
+"""Findings, measured again before they are reported: alone, and with other weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two releases, and what is bad on one, folded by cause. Pure.
+"""What changed between two releases, and what fails on one, grouped by cause. Pure.
 
 A hundred architectures that fail with one exception in one function are one finding.
 """

@@ -1,4 +1,4 @@
-"""What a release has that could be swept, and recipes for what has none yet."""
+"""What a release has that could be swept, and new recipes for it."""
 
 from __future__ import annotations
 

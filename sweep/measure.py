@@ -1,4 +1,4 @@
-"""Measure scripts of the sweep on releases, with what runs cases: one store, any engine."""
+"""Measure scripts of the sweep on releases as cases are measured: one store, any engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this machine's store holds of the sweep, merged into the published history."""
+"""Merge this machine's store of the sweep into the published history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with the recipes, the further classes and the hints of the sweep."""
+"""Faults of the recipes, the further classes and the hints of the sweep."""
 
 from __future__ import annotations
 

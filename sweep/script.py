@@ -1,9 +1,8 @@
-"""A finding as a script in the contract of `cases/`: run on both sides, and as small as they allow.
+"""A finding as a script in the contract of `cases/`, run on both sides and made small.
 
-Fields of the config that are not needed are taken out while the script still fails on the one
-side and passes on the other (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
-input", 2002: first every field alone, then all that can go together, else ever longer rows of
-them, several at once).
+Fields of the config are removed while the script still fails on the one side and passes on the
+other (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002): first
+each field alone, then all removable ones together, else ever longer groups of them.
 """
 
 from __future__ import annotations

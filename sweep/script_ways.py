@@ -1,8 +1,8 @@
-"""How each probe is written out in plain PyTorch: one table, by the names of the probes.
+"""How each probe is written in plain PyTorch: one table, by the names of the probes.
 
-In the lines, `CLASS` stands for the class of the model and `.OUT` for the output that is looked at;
+In the lines, `CLASS` stands for the class of the model and `.OUT` for the output that is compared;
 `HALF` is a line that casts the inputs in floating point to `dtype`, `FULL` one that casts them
-back, and `PADS` for the inputs with token ids beside their masks; `SPECIAL` are the ids of special
+back, and `PADS` the inputs with token ids beside their masks; `SPECIAL` are the ids of special
 tokens, `PLAIN` is another.
 """
 
