@@ -47,7 +47,7 @@ class What(StrEnum):
     NOT_RED = "a failing cell, its calls left out"
     """Else the case raises by itself what it blames the library for."""
     NOT_MUTE = "a failing assertion inverted"
-    """Else the case fails at it whatever is measured."""
+    """Else the case fails there for every measurement."""
 
 
 class Known(NamedTuple):
@@ -196,7 +196,7 @@ def check(table: Table, _options: argparse.Namespace) -> None:
     rows = list(published.read(loaded.paths.published))
     chosen = known_cells(loaded, rows)
     known = {(one.cell.case, one.passes) for one in chosen}
-    # What nobody could run so far is neither green nor red; it is named all the same.
+    # A case that was never measured neither passes nor fails; it is named all the same.
     ran = {row.cell.case for row in rows if row.outcome.was_run}
     lacking = [name for name in sorted(ran) if len({(name, True), (name, False)} & known) < 2]
     never = ", ".join(sorted(loaded.cases.keys() - ran)) or "none"

@@ -175,7 +175,7 @@ def _run(files: Sequence[Path], jobs: int, folder: Path, *, walls: bool) -> Ran:
 
 
 def _facts(ran: Ran) -> dict[str, Facts]:
-    """Return what must be the same of each neighbour, whatever runs beside it."""
+    """Return what must not change in a neighbour when a hostile case runs beside it."""
     return {
         name: (
             one.seen.outcome.value,

@@ -47,7 +47,7 @@ _DID_IT = {0, 1}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usual:
-    """How a command ends when nobody interrupts it."""
+    """How a command ends without an interruption."""
 
     code: int
     seconds: float
@@ -55,7 +55,7 @@ class Usual:
 
 
 def check(table: Table, options: argparse.Namespace) -> None:
-    """Interrupt every command at random moments, and count which end otherwise than they must."""
+    """Interrupt every command at random moments, and count those that end wrongly."""
     seed, count = options.seed or SEED, options.count or COUNT
     chosen = options.only.split(",")
     with (

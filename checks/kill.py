@@ -33,7 +33,7 @@ RELEASE = "4.50.0"
 AT_ONCE = (2, 8)
 CASE = ROOT / "tests" / "fixtures" / "killed" / "many_cells.py"
 _DEAD, _TOLD = 5.0, 60.0
-"""Seconds after which nothing of a killed run lives; one that is told to end draws its page."""
+"""Seconds after which a killed run has no process; one that is asked to end draws its page."""
 _END = 600.0
 _MEASURED = re.compile(r"^([\d,]+) cells? measured", re.MULTILINE)
 
@@ -59,7 +59,7 @@ class Wrong(StrEnum):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Scene:
-    """What is run, and what comes of it when nobody is killed."""
+    """What runs, and its results without a kill."""
 
     command: Command
     usual: Usual
@@ -67,7 +67,7 @@ class Scene:
 
 
 def check(table: Table, options: argparse.Namespace) -> None:
-    """Kill at random moments and count what was lost, doubled, told wrong or left."""
+    """Kill at random moments, and count cells that were lost, doubled or changed, and leftovers."""
     seed, kills = options.seed or SEED, options.count or KILLS
     drawn = random.Random(seed)
     with tempfile.TemporaryDirectory(dir=quick_disk()) as name:
@@ -160,7 +160,7 @@ def _again(row: tuple[str, str, bool, int]) -> bool:
 
 
 def not_resumed(scene: Scene, said: str, missing: int, code: int, target: Target) -> list[Wrong]:
-    """Return whether the next run ended as ever, and ran as many cells as were missing."""
+    """Return whether the next run ended well and ran exactly the missing number of cells."""
     ran = _MEASURED.search(said)
     # A cell that was killed from outside is unstable from then on, which is to be expected; it may
     # have been the unexpected one.

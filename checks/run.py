@@ -60,7 +60,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
         {"metavar": "COMMIT", "default": "HEAD~1"},
     ),
 }
-"""By name: the checks that have it, its help, and what argparse is told of it."""
+"""By name: the checks that have it, its help, and its arguments for argparse."""
 
 
 def main(words: Sequence[str] | None = None) -> int:

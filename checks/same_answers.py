@@ -95,7 +95,7 @@ def _differing_order(
 
 
 def _named(elements: Sequence[object]) -> dict[str, object]:
-    """Name each element of a list by what it is, so that a missing one is told as one."""
+    """Name each element of a list by its content, so that a missing one is a single difference."""
     counted: collections.Counter[str] = collections.Counter()
     found = {}
     for index, element in enumerate(elements):

@@ -162,7 +162,7 @@ def _damage(content: bytearray, number: int, drawn: random.Random) -> str:
 
 
 def held(folder: Path) -> list[str]:
-    """Use a store that another program holds for longer than anybody waits, and once it is free."""
+    """Use a store that another program holds for longer than we wait, and again once it is free."""
     path = _new(folder, "held")
     shutil.copyfile(_whole(folder), path)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:

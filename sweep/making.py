@@ -135,7 +135,7 @@ def is_named(name: str, patterns: Sequence[str]) -> bool:
 
 
 def refused_types(runner: SweepRunner, release: str, scope: SweepScope) -> tuple[RefusedType, ...]:
-    """Return what earlier runs on a release were told about what has no recipe."""
+    """Return why architectures had no recipe in earlier runs on a release."""
     lacking = [
         one for name, one in scope.makings(runner, release).items() if name not in scope.recipes
     ]

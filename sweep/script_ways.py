@@ -53,7 +53,7 @@ class ScriptWay(NamedTuple):
     oracle: tuple[str, ...] = ()
     """The same with what must hold, where a probe finds that it does not."""
     symptom: str = "wrong-numbers"
-    """What somebody sees who is hit and gets no exception."""
+    """What a user sees when no exception is raised."""
     backward: bool = False
     """Whether it needs gradients."""
     labelled: bool = False
