@@ -23,7 +23,7 @@ from unittest import mock
 
 import fakes
 from commands import quick_disk
-from fakes import CORPUS, Drive, Ran, load
+from fakes import Drive, Ran, corpus, load
 
 from checks.table import Table
 from repromatrix.runner.execution import cgroup, sandbox
@@ -148,7 +148,7 @@ def _written(names: Sequence[str], folder: Path, *, large: bool) -> tuple[list[P
     for number in range(len(names) + 1):
         for name in NEIGHBOURS:
             path = folder / f"near_{number}_{name}.py"
-            path.write_text((CORPUS / f"fake_{name}.py").read_text())
+            path.write_text((corpus() / f"fake_{name}.py").read_text())
             near.append(path)
             everything.append(path)
         for name in names[number : number + 1]:
@@ -160,9 +160,9 @@ def _written(names: Sequence[str], folder: Path, *, large: bool) -> tuple[list[P
 
 def _text(name: str, *, large: bool) -> str:
     if name in BOMBS:
-        head, end, _ = (CORPUS / "fake_forks.py").read_text().partition('# ///\n"""')
+        head, end, _ = (corpus() / "fake_forks.py").read_text().partition('# ///\n"""')
         return f'{head}{end}A fork bomb."""\nimport contextlib\n{BOMBS[name]}'
-    text = (CORPUS / f"fake_{name}.py").read_text()
+    text = (corpus() / f"fake_{name}.py").read_text()
     for old, new in LARGE[name] if large else ():
         assert old in text
         text = text.replace(old, new)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 from clusters import Nodes, nodes
 from factories import case_text
-from fakes import CORPUS, LIMITS, load
+from fakes import LIMITS, corpus, load
 from programs import PATIENCE, ignoring_sigint, started
 
 from repromatrix.runner.errors import RunnerError
@@ -80,7 +80,7 @@ def driver(three: Nodes, tmp_path: Path) -> Iterator[Nodes]:
 
 @pytest.fixture(scope="module")
 def loaded() -> Project:
-    return load([CORPUS / f"fake_{name}.py" for name in FAKES])
+    return load([corpus() / f"fake_{name}.py" for name in FAKES])
 
 
 def plan(loaded: Project, *releases: str, device: Device = Device.CPU) -> Run:

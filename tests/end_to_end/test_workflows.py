@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from actions import Machine, read
 from factories import BREAKS, case_text
-from fakes import CORPUS
+from fakes import corpus
 from histories import History, sources
 from needs import bubblewrap
 from small_checkout import Toy
@@ -94,7 +94,7 @@ def checkout(folder: Path, *names: str) -> Path:
         shutil.copytree(ROOT / part, made / part, ignore=leave, symlinks=True)
     (made / "cases").mkdir()
     for name in names:
-        shutil.copy(CORPUS / f"{name}.py", made / "cases")
+        shutil.copy(corpus() / f"{name}.py", made / "cases")
     return made
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import factories
 import pytest
 from factories import cell
-from fakes import LIMITS, RELEASE, load
+from fakes import LIMITS, RELEASE, corpus, load
 from worker_requests import case, request
 
 from repromatrix.runner.environments import uv
@@ -246,7 +246,7 @@ class Nobody(RunListener):
 def test_cells_for_a_gpu_that_torch_does_not_have_are_not_applicable_and_those_of_the_cpu_stay(
     tmp_path: Path,
 ) -> None:
-    loaded = load([Path(__file__).parents[1] / "fixtures" / "corpus" / "fake_fills_gpu.py"])
+    loaded = load([corpus() / "fake_fills_gpu.py"])
     store = Store(tmp_path / "store.sqlite", print)
     told: dict[Device, list[tuple[str, str, int]]] = {}
     for device in Device:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fakes import CORPUS, RELEASE, Drive, Ran, headline, is_alive, load
+from fakes import RELEASE, Drive, Ran, corpus, headline, is_alive, load
 
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Verdict
@@ -183,7 +183,7 @@ def test_every_fake_does_what_its_name_says_and_is_judged_so(forked: Ran) -> Non
 def test_a_few_in_fresh_processes_do_the_same_and_leave_nothing(
     forked: Ran, tmp_path: Path
 ) -> None:
-    few = load([CORPUS / f"fake_{name}.py" for name in FEW])
+    few = load([corpus() / f"fake_{name}.py" for name in FEW])
     fresh = Drive(loaded=few, folder=tmp_path, fork=False).run()
     expected = {name: what for name, what in forked.outcomes().items() if name in fresh.found}
     left = fresh.folders_left, fresh.processes_left, fresh.children_left
@@ -357,7 +357,7 @@ def test_what_runs_is_the_case_that_was_read_whatever_becomes_of_its_file(
     fork: bool,  # noqa: FBT001
 ) -> None:
     names = ("fake_fails_differently", "fake_passes")
-    files = [Path(shutil.copy(CORPUS / f"{name}.py", tmp_path)) for name in names]
+    files = [Path(shutil.copy(corpus() / f"{name}.py", tmp_path)) for name in names]
     read = load(files)
     files[0].write_text(files[0].read_text().replace("absent", "edited"))
     files[1].unlink()
@@ -375,7 +375,7 @@ def test_what_runs_is_the_case_that_was_read_whatever_becomes_of_its_file(
 def test_a_file_of_ones_own_runs_through_the_program_and_its_unexpected_result_is_its_exit_code(
     tmp_path: Path,
 ) -> None:
-    fakes = [CORPUS / "fake_passes.py", CORPUS / "fake_fails_differently.py"]
+    fakes = [corpus() / "fake_passes.py", corpus() / "fake_fails_differently.py"]
     options = ["--release", RELEASE, "--precision", "bf16"]
     chosen = {"REPROMATRIX_STORE": tmp_path / "s.sqlite", "REPROMATRIX_SITE": tmp_path / "site"}
     done = subprocess.run(

@@ -147,7 +147,7 @@ class _Heard(RunListener):
 
 def _limited(clock: SimpleNamespace) -> Run:
     loaded = fakes.load(
-        [fakes.CORPUS / f"fake_{name}.py" for name in ("exits_with_text", "prints_binary")]
+        [fakes.corpus() / f"fake_{name}.py" for name in ("exits_with_text", "prints_binary")]
     )
     terms = Terms(run="b", limits=fakes.LIMITS, device=Device.CPU, jobs=1, until=50.0)
     return Run(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,16 +33,66 @@ if TYPE_CHECKING:
     from repromatrix.runner.model.outcomes import Outcome
     from repromatrix.runner.project import Project
 
-CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus"
+FAKES = Path(__file__).parents[1] / "fixtures" / "corpus"
+"""Each without what all of them have in common: most of the block, and the call of `main`."""
 RELEASE = "4.50.0"
+_BLOCK = """\
+# /// script
+# requires-python = ">=3.10"
+# dependencies = {dependencies}
+#
+# [tool.repromatrix]
+# title = "A case that {title}"
+# reports = []
+# found-by = "measurement"
+# area = "fakes"
+# models = ["fake"]
+# trigger = ["forward"]
+# symptom = ["error"]
+{rest}# ///
+"""
+_MAIN = """
+
+if __name__ == "__main__":
+    import sys
+
+    main(*sys.argv[1:])
+"""
 
 # Wide enough for a fresh interpreter that imports torch; narrow enough to be eaten quickly.
 LIMITS = Limits.model_validate({"seconds": 60, "memory": 768})
 
 
+@functools.cache
+def corpus() -> Path:
+    """Return a folder with all fakes, each a whole case; it is removed when Python ends."""
+    folder = Path(tempfile.mkdtemp(prefix="repromatrix-fakes-"))
+    atexit.register(shutil.rmtree, folder)
+    for path in FAKES.glob("*.py"):
+        (folder / path.name).write_text(_whole(path))
+    return folder
+
+
+def _whole(path: Path) -> str:
+    """Return a case with what all fakes have in common."""
+    block, end, code = path.read_text().partition('# ///\n"""')
+    lines = block.splitlines(keepends=True)[1:] if end else []
+    stated = [line for line in lines if line.startswith("# dependencies = ")]
+    code = f'"""{code}' if end else block
+    return (
+        _BLOCK.format(
+            dependencies=stated[0].partition(" = ")[2].strip() if stated else "[]",
+            title=path.stem.removeprefix("fake_").replace("_", " "),
+            rest="".join(line for line in lines if line not in stated),
+        )
+        + code
+        + (_MAIN if "\ndef main(" in code else "")
+    )
+
+
 def load(files: Sequence[Path] = ()) -> Project:
     """Read this checkout's environments with the fakes as its cases."""
-    return project.load(Paths(), list(files) or sorted(CORPUS.glob("*.py")))
+    return project.load(Paths(), list(files) or sorted(corpus().glob("*.py")))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
