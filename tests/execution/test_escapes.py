@@ -79,7 +79,7 @@ def disturbed(ground: Ground, pairs: Iterable[Pair], *, sandbox: bool) -> Signs:
             first, second = (Path(folder) / f"{name}_{number}.py" for name in ("does", "suffers"))
             first.write_text(pair.does)
             second.write_text(pair.suffers)
-            slots = 2 if pair.beside else 1
+            slots = 1 if pair.behind else 2
             with cells.worker(ground, [first, second], sandbox=sandbox, slots=slots) as one:
                 requests = [cells.request(first, 1), cells.request(second, 2)]
                 answers = cells.said(one, *requests, ahead=2)
