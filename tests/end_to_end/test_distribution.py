@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
-from distributions import build
 
 from repromatrix.commands import COMMANDS
 from repromatrix.runner.environments import uv
@@ -24,6 +23,10 @@ if TYPE_CHECKING:
 
 LIMIT = 5_000_000
 """Bytes of the wheel."""
+HELD = (
+    *("cases/*.py", "docs/*.md", "environments/*.toml", "runner/**/*.py"),
+    *("reports/published/**/*.*", "reports/static/*.*", "reports/templates/*.jinja"),
+)
 LISTED = "transformers==4.50.3\naccelerate==1.6.0\n"
 UVX_SECONDS = 600
 WANTED = ("gemma3_trainer_eval", "--precision", "bf16")
@@ -35,6 +38,13 @@ try:
 finally:
     print(sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
 """
+
+
+def build(kind: str, source: Path, folder: Path) -> Path:
+    """Build a wheel or a source distribution of a folder."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True, timeout=600)
+    return next(folder.iterdir())
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +73,9 @@ def call(
 ) -> subprocess.CompletedProcess[str]:
     """Call the program of a folder of packages, from elsewhere, without a home."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    kept |= {"PYTHONPATH": str(packages), "HOME": "/nonexistent", "COLUMNS": "120", **environ}
+    # Nothing may be written among the packages, also no bytecode; without any, each call compiles.
+    kept |= {"PYTHONPATH": str(packages), "PYTHONPYCACHEPREFIX": str(packages.parent / "bytecode")}
+    kept |= {"HOME": "/nonexistent", "COLUMNS": "120", **environ}
     return subprocess.run(
         [sys.executable, *start, *arguments],
         cwd=folder,
@@ -95,24 +107,16 @@ def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Pa
     assert rebuilt == held
 
 
-@pytest.mark.parametrize(
-    ("folder", "pattern"),
-    [
-        ("cases", "*.py"),
-        ("docs", "*.md"),
-        ("environments", "*.toml"),
-        ("reports", "published/**/*.*"),
-        ("reports", "static/*.*"),
-        ("reports", "templates/*.jinja"),
-        ("runner", "**/*.py"),
-    ],
-)
-def test_the_wheel_holds_what_a_checkout_does(wheel: Path, folder: str, pattern: str) -> None:
+def test_the_wheel_holds_what_a_checkout_does(wheel: Path) -> None:
     names = {*zipfile.ZipFile(wheel).namelist()}
-    files = [path for path in (ROOT / folder).glob(pattern) if path.is_file()]
+    missing = [
+        path
+        for pattern in HELD
+        for path in ROOT.glob(pattern)
+        if path.is_file() and f"repromatrix/{path.relative_to(ROOT).as_posix()}" not in names
+    ]
 
-    assert files
-    assert {f"repromatrix/{path.relative_to(ROOT).as_posix()}" for path in files} <= names
+    assert missing == []
 
 
 def test_the_wheel_packs_the_locks_of_the_checkout(packages: Path) -> None:
@@ -182,11 +186,22 @@ def test_a_plain_case_is_a_script_that_stands_alone(packages: Path, tmp_path: Pa
     assert len(done.stdout.splitlines()) <= 35
 
 
-def test_what_needs_a_checkout_says_so(packages: Path, tmp_path: Path) -> None:
-    done = call(packages, tmp_path, "matrix", "--help")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("matrix", "--help"), "matrix: the command needs a checkout of repromatrix."),
+        (
+            ("diff", "4.50.3", "4.51.0", "--rerun"),
+            "--rerun: `diff` runs nothing without a checkout of repromatrix.",
+        ),
+    ],
+)
+def test_what_needs_a_checkout_says_so(
+    packages: Path, tmp_path: Path, arguments: tuple[str, ...], told: str
+) -> None:
+    done = call(packages, tmp_path, *arguments)
 
-    told = "matrix: the command needs a checkout of repromatrix."
-    fix = "Clone the repository and run `nox -s matrix` in it."
+    fix = f"Clone the repository and run `nox -s {arguments[0]}` in it."
     assert (done.returncode, done.stderr) == (2, f"{told} {fix}\n")
 
 
@@ -196,14 +211,6 @@ def test_the_help_shows_what_is_offered(packages: Path, tmp_path: Path) -> None:
 
     assert "Usage: repromatrix [OPTIONS]" in done.stdout
     assert offered == [command for command in COMMANDS if command.is_installed]
-
-
-def test_a_diff_that_would_have_to_run_is_refused(packages: Path, tmp_path: Path) -> None:
-    done = call(packages, tmp_path, "diff", "4.50.3", "4.51.0", "--rerun")
-
-    told = "--rerun: `diff` runs nothing without a checkout of repromatrix."
-    fix = "Clone the repository and run `nox -s diff` in it."
-    assert (done.returncode, done.stderr) == (2, f"{told} {fix}\n")
 
 
 @pytest.fixture(scope="session")
@@ -300,9 +307,13 @@ PYTHONS = _pythons()
 def test_a_fresh_virtualenv_has_the_command_and_the_api(
     wheel: Path, tmp_path: Path, version: str
 ) -> None:
-    subprocess.run([PYTHONS[version], "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", wheel], check=True)
+    for words in (
+        ("venv", "--python", PYTHONS[version], tmp_path / "venv"),
+        ("pip", "install", "--python", python, wheel),
+    ):
+        done = uv.call(*words, seconds=UVX_SECONDS)
+        assert done.code == 0, done.err
     (tmp_path / "requirements.txt").write_text(LISTED, encoding="utf-8")
     asked = "import repromatrix; print(len(repromatrix.audit('requirements.txt').hits) > 0)"
 
