@@ -119,7 +119,7 @@ def _case(folder: Path, code: str, name: str = "toy_breaks") -> str:
 # What is to be had ------------------------------------------------------------------------------
 
 
-def test_what_people_type_is_listed_first_and_the_environments_last(
+def test_bare_nox_lints_checks_and_tests_and_what_people_type_is_listed_first(
     door: Door, matrix: Matrix, places: Paths
 ) -> None:
     lines = [line for line in door("-l").stdout.splitlines() if line[:2] in {"- ", "* "}]
@@ -128,16 +128,12 @@ def test_what_people_type_is_listed_first_and_the_environments_last(
     stacks = [stack.name for stack in matrix.stacks]
     environments = [f"environment({name})" for name in [*matrix.names, *derived, *stacks]]
 
+    chosen = {line[2:].partition(" ")[0] for line in lines if line.startswith("* ")}
+
+    assert chosen == {"lint", "check", "tests"}
     assert names[: -len(environments)][:4] == ["matrix", "sweep", "run", "report"]
     assert environments == names[-len(environments) :]
     assert [line for line in lines if " -> " not in line] == []
-
-
-def test_bare_nox_lints_checks_and_tests(door: Door) -> None:
-    listed = door("-l").stdout.splitlines()
-    chosen = {line[2:].partition(" ")[0] for line in listed if line.startswith("* ")}
-
-    assert chosen == {"lint", "check", "tests"}
 
 
 # Outputs and exit codes -------------------------------------------------------------------------
@@ -154,71 +150,45 @@ def test_standard_output_is_the_programs_alone(door: Door) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "arguments", "said"),
+    ("code", "options", "variables", "said"),
     [
+        (2, ("--precision", "bf15"), {}, "--precision: "),
+        (2, ("--no-such-option",), {}, "--no-such-option"),
+        (3, ("--case", "zzz*"), {}, "--case: "),
         (
-            2,
-            ("matrix", "--precision", "bf15"),
-            "--precision: ",
+            4,
+            ("--case", "{case}", "--release", "main", "--precision", "fp32"),
+            {"REPROMATRIX_MAIN": "git+file:///nonexistent@main"},
+            "main cannot be built (1 cell): the repository does not answer",
         ),
-        (2, ("results", "--format", "xml"), "--format: "),
         (
-            3,
-            ("matrix", "--case", "zzz*"),
-            "--case: ",
+            70,
+            ("--case", "blip2*", "--release", "4.50.0"),
+            {"REPROMATRIX_STORE": "{case}/x"},
+            "Traceback (most recent call last):",
         ),
     ],
 )
 def test_a_fault_is_told_on_standard_error_and_by_the_exit_code(
-    code: int, arguments: tuple[str, ...], said: str, door: Door
+    code: int, options: tuple[str, ...], variables: dict[str, str], said: str, door: Door
 ) -> None:
-    done = door("-s", arguments[0], "--", *arguments[1:])
+    case = _case(door.folder, DOCUMENTED)
+    told = {name: text.format(case=case) for name, text in variables.items()}
+    done = door("-s", "matrix", "--", *(word.format(case=case) for word in options), **told)
 
-    assert (code, "") == (done.returncode, done.stdout)
-    assert [line for line in done.stderr.splitlines() if line.startswith(said)] != []
-
-
-def test_an_option_that_does_not_exist_is_bad_usage(door: Door) -> None:
-    done = door("-s", "matrix", "--", "--no-such-option")
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--no-such-option" in done.stderr
-
-
-def test_a_named_environment_that_cannot_be_built_is_4(door: Door) -> None:
-    mine = _case(door.folder, DOCUMENTED)
-    options = ("--case", mine, "--release", "main", "--precision", "fp32")
-
-    done = door("-s", "matrix", "--", *options, REPROMATRIX_MAIN="git+file:///nonexistent@main")
-
-    assert (done.returncode, done.stdout) == (4, "")
-    assert "main cannot be built (1 cell): the repository does not answer" in done.stderr
-
-
-def test_a_fault_of_our_own_is_70_with_its_traceback(door: Door) -> None:
-    (door.folder / "file").write_text("in the way")
-    options = ("--case", "blip2*", "--release", "4.50.0")
-
-    done = door("-s", "matrix", "--", *options, REPROMATRIX_STORE=str(door.folder / "file" / "x"))
-
-    assert (done.returncode, done.stdout) == (70, "")
-    assert "Traceback (most recent call last):" in done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
 
 
 @pytest.mark.builds
 @pytest.mark.parametrize(
-    ("code", "toml", "raised", "verdict"),
-    [
-        (0, BREAKS, "ValueError('it ' + 'breaks')", "as-expected"),
-        (1, "", "ValueError('it ' + 'breaks')", "regressed"),
-        (1, BREAKS, "KeyError('it breaks')", "changed"),
-    ],
+    ("code", "toml", "verdict"),
+    [(0, BREAKS, "as-expected"), (1, "", "regressed")],
 )
-def test_something_unexpected_is_1(
-    code: int, toml: str, raised: str, verdict: str, door: Door
-) -> None:
+def test_something_unexpected_is_1(code: int, toml: str, verdict: str, door: Door) -> None:
     path = door.folder / "toy_breaks.py"
-    path.write_text(case_text(toml, f"{DOCUMENTED}raise {raised}\n", dependencies=["transformers"]))
+    text = f"{DOCUMENTED}raise ValueError('it ' + 'breaks')\n"
+    path.write_text(case_text(toml, text, dependencies=["transformers"]))
     options = ("--case", str(path), "--release", "4.50.0", "--precision", "bf16")
 
     done = door("-s", "matrix", "--", *options)
@@ -259,33 +229,17 @@ def _to_everyone(nox: subprocess.Popen[str]) -> None:
     os.killpg(nox.pid, signal.SIGINT)
 
 
-def _terminated(nox: subprocess.Popen[str]) -> None:
-    nox.terminate()
-
-
-@contextlib.contextmanager
 def _begun(
     door: Door, how: Start, /, *options: str, **variables: str
-) -> Iterator[subprocess.Popen[str]]:
+) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
     """Run `nox -s matrix` in a process group of its own, as a terminal does."""
-    with started(
+    return started(
         how(door.command("-s", "matrix", "--", *options, "--release", "4.50.0", "--jobs", "2")),
         cwd=ROOT,
         env=door.environ | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-    ) as nox:
-        try:
-            yield nox
-        finally:
-            door.end()
-
-
-def _ended(nox: subprocess.Popen[str], interrupt: Callable[[subprocess.Popen[str]], None]) -> str:
-    """Interrupt, and return what was said until the end; the site is drawn before it."""
-    interrupt(nox)
-    said, _ = nox.communicate(timeout=PATIENCE)
-    return said
+    )
 
 
 def _hanging(door: Door) -> tuple[str, Callable[[], bool]]:
@@ -309,7 +263,7 @@ def _hanging(door: Door) -> tuple[str, Callable[[], bool]]:
     [
         pytest.param(list, _to_nox_alone, marks=pytest.mark.whole),
         (list, _to_everyone),
-        pytest.param(list, _terminated, marks=pytest.mark.whole),
+        pytest.param(list, subprocess.Popen.terminate, marks=pytest.mark.whole),
         (ignoring_sigint, _to_nox_alone),
     ],
 )
@@ -319,7 +273,8 @@ def test_an_interrupted_run_keeps_what_was_measured_and_renders_it(
     path, hangs = _hanging(door)
     with _begun(door, how, "--case", path) as nox:
         wait_until(hangs)
-        said = _ended(nox, interrupt)
+        interrupt(nox)
+        said, _ = nox.communicate(timeout=PATIENCE)
         wait_until(lambda: not door.processes())
 
     assert (nox.returncode, door.stored()) == (130, [("fp32", "passes")]), said
@@ -334,7 +289,8 @@ def test_a_run_can_be_interrupted_before_its_first_cell(doing: str, door: Door) 
     there = {} if doing == "serve" else {"REPROMATRIX_ENVIRONMENTS": str(door.folder / "built")}
     with _begun(door, list, "--case", _case(door.folder, code), **there) as nox:
         wait_until(lambda: any(doing in one for one in door.processes().values()))
-        said = _ended(nox, _to_everyone)
+        _to_everyone(nox)
+        said, _ = nox.communicate(timeout=PATIENCE)
         wait_until(lambda: not door.processes())
 
     assert (nox.returncode, door.stored()) == (130, []), said
