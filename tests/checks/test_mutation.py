@@ -75,6 +75,7 @@ def test_a_seed_draws_the_same_mutants_each_of_them_another_program(root: Path) 
     assert mutant("a.py", "one = 1\n", "one =\n") is None
 
 
+@pytest.mark.whole
 @bubblewrap
 def test_a_mutant_that_no_test_notices_fails_the_check_until_it_is_known(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ import pytest
 from programs import PATIENCE, started, wait_until
 
 from checks import run, same_answers
-from checks.questions import Printed, Question, as_csv, as_json
+from checks.questions import Printed, Question, as_csv, as_json, questions
 from checks.same_answers import Accepted
 
 ROOT = Path(__file__).parents[2]
@@ -172,6 +172,7 @@ def test_a_planted_change_is_printed_and_can_be_accepted(
     assert _ran(old, new, "--only", "blame") == 0
     assert "Accepted, 2 times: Planted." in capsys.readouterr().out.splitlines()
     accepted.write_text(planted + entry.format("Idle.", "nothing"))
+    monkeypatch.setattr(same_answers, "questions", lambda facts: questions(facts)[:2])
     assert _ran(old, new) == 1
     assert "Accepted, but it does not occur any more: Idle." in capsys.readouterr().out
 
