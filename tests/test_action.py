@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from programs import finished
 from ruamel.yaml import YAML
 
 from repromatrix.runner.paths import ROOT
@@ -113,13 +114,10 @@ class Runner:
         told = self.folder / "told"
         places = {"GITHUB_OUTPUT": told, "GITHUB_STEP_SUMMARY": self.folder / "summary.md"}
         places |= {"GITHUB_ACTION_PATH": ROOT, "RUNNER_TEMP": self.folder / "temp"}
-        done = subprocess.run(
+        done = finished(
             ["/bin/bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
             cwd=self.project,
             env=os.environ | {name: str(path) for name, path in places.items()} | own,
-            capture_output=True,
-            text=True,
-            check=False,
         )
         if told.exists():
             self.outputs |= dict(line.split("=", 1) for line in told.read_text().splitlines())
@@ -147,12 +145,7 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
 
 def test_the_action_is_one() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
-    done = subprocess.run(
-        [*command, "vendor.github-actions", str(ACTION)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([*command, "vendor.github-actions", str(ACTION)])
 
     assert (done.returncode, done.stdout) == (0, "ok -- validation done\n"), done.stdout
     used = set(EXPRESSION.findall(ACTION.read_text()))
@@ -205,13 +198,7 @@ def test_the_hook_audits_the_lock_where_a_file_that_decides_has_changed(
     decides = re.compile(hook["files"])
     names = ("uv.lock", "a/requirements-dev.txt", "pylock.x.toml", "src/mine.py", "uv.lock.bak")
     monkeypatch.setenv("PATH", str(runner.folder), prepend=os.pathsep)
-    done = subprocess.run(
-        [*shlex.split(hook["entry"]), *shlex.split(ONE_CASE)],
-        cwd=runner.project,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([*shlex.split(hook["entry"]), *shlex.split(ONE_CASE)], cwd=runner.project)
 
     assert [name for name in names if decides.search(name)] == [*names[:3]]
     assert (hook["language"], hook["pass_filenames"]) == ("python", False)

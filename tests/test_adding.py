@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from factories import case_text
+from programs import finished
 
 from repromatrix.runner.paths import ROOT, Paths
 
@@ -149,14 +150,7 @@ def test_an_option_that_was_added_in_four_files_reaches_the_cell(
         "REPROMATRIX_SITE": str(tmp_path / "pages"),
     }
 
-    done = subprocess.run(
-        [*command, *chosen],
-        cwd=nicer,
-        env={**os.environ, **paths},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([*command, *chosen], cwd=nicer, env={**os.environ, **paths})
 
     assert "Of 1 selected cell: 1 as-expected" in done.stderr, done.stderr
     assert done.returncode == 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from programs import finished
 
 import repromatrix
 from repromatrix import api
@@ -41,9 +41,7 @@ print(json.dumps([versions, hits, imported, found.swept, found.text().splitlines
 
 
 def test_importing_the_package_imports_nothing_but_itself() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORT], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = finished([sys.executable, "-c", IMPORT], cwd=ROOT, check=True)
     seconds, *modules = done.stdout.split()
 
     assert {*modules} - {*sys.stdlib_module_names} == {"repromatrix"}
@@ -68,13 +66,7 @@ def test_audit_answers_as_the_command_does(precisions: str | list[str], tmp_path
     listed = tmp_path / "requirements.txt"
     listed.write_text(LISTED, encoding="utf-8")
     options = ["--precision", "bf16", "--model", "gemma3", "--format", "json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "repromatrix", "audit", str(listed), *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([sys.executable, "-m", "repromatrix", "audit", str(listed), *options], cwd=ROOT)
 
     found = repromatrix.audit(listed, precisions=precisions, models=["gemma3"])
 
@@ -106,9 +98,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def test_doctor_answers_for_this_process_and_imports_no_torch(environ: dict[str, str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", DOCTOR], env=environ, capture_output=True, text=True, check=True
-    )
+    done = finished([sys.executable, "-c", DOCTOR], env=environ, check=True)
     versions, hits, imported, swept, text = json.loads(done.stdout)
 
     assert versions == ["4.50.3", "2.13.0"]
@@ -122,13 +112,10 @@ def test_doctor_answers_for_this_process_and_imports_no_torch(environ: dict[str,
 def test_doctor_answers_as_the_command_does(environ: dict[str, str], tmp_path: Path) -> None:
     options = ["--precision", "bf16", "--model", "gemma3", "--format"]
     done, told = (
-        subprocess.run(
+        finished(
             [sys.executable, "-m", "repromatrix", "doctor", *options, form],
             cwd=tmp_path,
             env=environ,
-            capture_output=True,
-            text=True,
-            check=False,
         )
         for form in ("json", "text")
     )
@@ -179,13 +166,8 @@ def test_the_settings_of_a_project_hold_in_programs(
 ) -> None:
     (tmp_path / "requirements.txt").write_text(LISTED, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-c", CONFIGURED.replace("{call}", call)],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = finished(
+        [sys.executable, "-c", CONFIGURED.replace("{call}", call)], cwd=tmp_path, env=environ
     )
 
     assert done.stdout.startswith(f"bf16 gemma3_trainer_eval {model}\n"), done.stderr
@@ -196,14 +178,7 @@ def test_the_settings_of_a_project_hold_for_the_command(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "repromatrix", "doctor"],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([sys.executable, "-m", "repromatrix", "doctor"], cwd=tmp_path, env=environ)
 
     assert "Settings: pyproject.toml (precisions bf16; models gemma3).\n" in done.stdout
     assert ENDED in done.stdout

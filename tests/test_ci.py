@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from programs import finished
 
 from repromatrix.runner.paths import ROOT
 
@@ -50,8 +50,6 @@ def test_ci_tests_only_where_something_was_measured(
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(0o755)
     environ = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        [tmp_path / ".ci" / "run"], env=environ, capture_output=True, text=True, check=False
-    )
+    done = finished([tmp_path / ".ci" / "run"], env=environ)
 
     assert (done.returncode, (tmp_path / "asked").read_text().splitlines()) == expected

@@ -10,13 +10,13 @@ import ast
 import os
 import re
 import shlex
-import subprocess
 import sys
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import pytest
+from programs import finished
 from typer.core import TyperArgument, TyperOption
 from typer.main import get_command
 
@@ -131,14 +131,11 @@ def test_the_readme_shows_what_a_command_prints(shown: Shown, pytestconfig: pyte
     given = shlex.split(typed)[1].encode().decode("unicode_escape") if typed else ""
     arguments = shlex.split(asked.removeprefix("nox -s ").replace(" -- ", " ", 1))
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
+    done = finished(
         [sys.executable, "-m", "repromatrix", *arguments],
         cwd=ROOT,
         env=environ | {TODAY: "2026-12-01"},
-        input=given,
-        capture_output=True,
-        text=True,
-        check=False,
+        given=given,
     )
     expected = shown.cut(done.stdout)
     if regenerating(pytestconfig):

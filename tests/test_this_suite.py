@@ -15,7 +15,7 @@ import pytest
 from chromium import NAMES
 from fakes import is_alive, processes_of
 from limits import LONGER, SLOW
-from programs import started, wait_until
+from programs import finished, started, wait_until
 
 from repromatrix.runner.paths import ROOT, Paths
 
@@ -33,13 +33,7 @@ def run(
     (folder / "test_made_up.py").write_text(text)
     config = [f"--config-file={ROOT / 'pyproject.toml'}", f"--rootdir={folder}"]
     command = [sys.executable, "-m", "pytest", *config, "-q", "-p", "no:cacheprovider"]
-    return subprocess.run(
-        [*command, *options, str(folder)],
-        env={**os.environ, **(environ or {})},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return finished([*command, *options, str(folder)], env={**os.environ, **(environ or {})})
 
 
 # What runs
@@ -103,9 +97,7 @@ def test_the_last_line_names_the_tests_that_lack_a_tool(tmp_path: Path) -> None:
 
 def test_a_test_and_what_it_starts_have_an_empty_store_of_their_own() -> None:
     show = "from repromatrix.runner.paths import Paths; print(Paths().store)"
-    done = subprocess.run(
-        [sys.executable, "-c", show], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = finished([sys.executable, "-c", show], cwd=ROOT, check=True)
 
     assert done.stdout.strip() == str(Paths().store)
     assert not Paths().store.exists()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
+from programs import finished
 
 from checks import run
 from checks.table import Table
@@ -18,7 +18,7 @@ CHECK = re.compile(r"(?m)^def check\(table: Table")
 
 def _listed(*words: str) -> str:
     command = [sys.executable, "checks/run.py", *words, "--help"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return finished(command, cwd=ROOT, check=True).stdout
 
 
 def test_every_check_is_listed_with_a_line_of_its_own() -> None:

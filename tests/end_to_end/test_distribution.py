@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
+from programs import finished
 
 from repromatrix.commands import COMMANDS
 from repromatrix.runner.environments import uv
@@ -76,14 +77,7 @@ def call(
     # Nothing may be written among the packages, also no bytecode; without any, each call compiles.
     kept |= {"PYTHONPATH": str(packages), "PYTHONPYCACHEPREFIX": str(packages.parent / "bytecode")}
     kept |= {"HOME": "/nonexistent", "COLUMNS": "120", **environ}
-    return subprocess.run(
-        [sys.executable, *start, *arguments],
-        cwd=folder,
-        env=kept,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return finished([sys.executable, *start, *arguments], cwd=folder, env=kept)
 
 
 def test_the_wheel_is_small_and_holds_one_package(wheel: Path) -> None:
@@ -264,13 +258,10 @@ def test_doctor_reads_a_real_model_and_imports_no_torch_for_it(
     beside = ("--python", python, "--target", tmp_path / "beside")
     installed = uv.call("pip", "install", *beside, wheel, seconds=UVX_SECONDS)
     assert installed.code == 0, installed.err
-    told = subprocess.run(
+    told = finished(
         [python, "-c", MODEL],
         cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path / "beside"), "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
     )
 
     assert told.stdout.splitlines() == [
@@ -347,4 +338,4 @@ def test_uvx_audits_with_nothing_installed_and_again_from_its_cache(
 
 
 def _out(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return finished(command, cwd=folder)

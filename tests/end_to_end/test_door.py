@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case_text
 from needs import bubblewrap
-from programs import PATIENCE, ignoring_sigint, started, wait_until
+from programs import PATIENCE, finished, ignoring_sigint, started, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -61,14 +61,7 @@ class Door:
         return [sys.executable, "-m", "nox", *arguments]
 
     def __call__(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=ROOT,
-            env=self.environ | variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return finished(self.command(*arguments), cwd=ROOT, env=self.environ | variables)
 
     def stored(self) -> list[tuple[str, str]]:
         """Return precision and outcome of every stored cell; nothing while there is no store."""

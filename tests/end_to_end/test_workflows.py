@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from factories import BREAKS, case_text
 from fakes import corpus
 from histories import History, sources
 from needs import bubblewrap
+from programs import finished
 from small_checkout import Toy
 
 from repromatrix.runner.paths import ROOT, Paths
@@ -52,12 +52,7 @@ CALM, UNEXPECTED = "fake_declines", "fake_passes_unexpectedly"
 
 def test_every_workflow_holds_against_the_schema() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema"]
-    done = subprocess.run(
-        [*command, "vendor.github-workflows", *WORKFLOWS],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = finished([*command, "vendor.github-workflows", *WORKFLOWS])
 
     assert (done.returncode, done.stdout) == (0, "ok -- validation done\n")
 

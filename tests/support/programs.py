@@ -17,6 +17,20 @@ PATIENCE = 60.0
 """Seconds after which a test waits in vain: a busy machine is many times as slow."""
 
 
+def finished(
+    command: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    given: str | None = None,
+    check: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, and return what it printed."""
+    return subprocess.run(
+        command, cwd=cwd, env=env, input=given, capture_output=True, text=True, check=check
+    )
+
+
 @contextlib.contextmanager
 def started(  # noqa: PLR0913 - what a process is started with
     command: Sequence[str | Path],
