@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from toy_index import serving
 
 from checks.secrets import Secret
 from repromatrix.runner.environments import uv
@@ -19,58 +17,18 @@ from repromatrix.runner.environments.development import VARIABLE, Origin, origin
 from repromatrix.runner.git import run_git, without_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from repromatrix.runner.model.matrix import Matrix
 
 PYPROJECT = '[project]\nname = "transformers"\nversion = "4.99.0"\ndependencies = []\n'
 
 
-class _Guarded(SimpleHTTPRequestHandler):
-    """Serves a folder to who knows a password; looks at all command lines at each request."""
-
-    def __init__(
-        self, *arguments: object, key: str, given: Secret, seen: list[str], **more: object
-    ) -> None:
-        self.key, self.given, self.seen = key, given, seen
-        super().__init__(*arguments, **more)  # type: ignore[arg-type]
-
-    def do_GET(self) -> None:
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                line = (process / "cmdline").read_bytes()
-                if self.given.is_in(line):
-                    self.seen.append(line.decode(errors="replace"))
-        if self.headers.get("Authorization") == f"Basic {self.key}":
-            self.seen.append("let in")
-            super().do_GET()
-        else:
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="here"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@contextlib.contextmanager
-def serving(folder: Path, secret: Secret, given: Secret) -> Iterator[tuple[str, list[str]]]:
-    """Serve a folder to who knows one secret, while another is given; yield host and what is seen.
-
-    That is each command line with what is given, and each request that was let in.
-    """
-    seen: list[str] = []
-    key = base64.b64encode(f"me:{secret.word}".encode()).decode()
-    handler = partial(_Guarded, key=key, given=given, seen=seen, directory=str(folder))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_port}", seen
-        finally:
-            server.shutdown()
-            thread.join(10)
+def telling(secret: Secret) -> list[str]:
+    """Return the command lines of this moment in which a secret stands."""
+    lines = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            lines.append((process / "cmdline").read_bytes())
+    return [line.decode(errors="replace") for line in lines if secret.is_in(line)]
 
 
 @pytest.fixture
@@ -105,13 +63,19 @@ def test_a_password_of_main_stands_on_no_command_line_and_in_no_log(
     monkeypatch.setenv("GIT_TRACE", str(trace))  # names all that git starts
     commit = run_git(repository, ["rev-parse", "HEAD"], seconds=60).out.strip()
     said = ""
-    with serving(repository.parent, secret, given) as (host, seen):
+    key = base64.b64encode(f"me:{secret.word}".encode()).decode()
+    seen: list[str] = []
+    asked = serving(repository.parent, f"Basic {key}", lambda: seen.extend(telling(given)))
+    with asked as address:
+        host = address.split("/")[2]
         monkeypatch.setenv(VARIABLE, f"git+http://me:{given.quoted}@{host}/t/.git@main")
         try:
             found = origin(matrix)
         except UnbuildableError as error:
+            assert not known
             said = str(error)
         else:
+            assert known
             assert found == Origin(
                 requirement=f"transformers @ git+http://{host}/t/.git@{commit}",
                 commit=commit,
@@ -126,8 +90,7 @@ def test_a_password_of_main_stands_on_no_command_line_and_in_no_log(
             assert done.code == 0, done.err
             said = f"{done.out}{done.err}{found}"
 
-    assert set(seen) <= {"let in"}
-    assert bool(seen) == known
+    assert seen == []
     assert "; f get" in trace.read_text()
     assert not given.is_in(said.encode())
     left = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -1,11 +1,11 @@
-"""A package index on this machine: a folder of wheels, for whoever shows its keys."""
+"""A package index on this machine: a folder of wheels or other files, for who shows its keys."""
 
 from __future__ import annotations
 
 import contextlib
 import http.server
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 
@@ -18,18 +18,18 @@ class Index(http.server.ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, wheels: Path, keys: str) -> None:
+    def __init__(self, wheels: Path, keys: str, look: Callable[[], None]) -> None:
         super().__init__(("127.0.0.1", 0), _Answer)
-        self.wheels, self.keys = wheels, keys
+        self.wheels, self.keys, self.look = wheels, keys, look
 
     def handle_error(self, *_about: object) -> None:
         """Say nothing of who hangs up: a runner that gives up does."""
 
 
 @contextlib.contextmanager
-def serving(wheels: Path, keys: str = "") -> Iterator[str]:
-    """Serve for the length of a block, and yield the address."""
-    with Index(wheels, keys) as index:
+def serving(wheels: Path, keys: str = "", look: Callable[[], None] = lambda: None) -> Iterator[str]:
+    """Serve for the length of a block, and yield the address; `look` is called at each request."""
+    with Index(wheels, keys, look) as index:
         thread = threading.Thread(target=index.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         try:
@@ -46,6 +46,7 @@ class _Answer(http.server.BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
+        self.server.look()
         content = self._content()
         if self.server.keys and self.headers.get("Authorization") != self.server.keys:
             self.send_response(HTTPStatus.UNAUTHORIZED)
@@ -62,11 +63,12 @@ class _Answer(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _content(self) -> bytes:
-        """Return the page of a package or a wheel; nothing where there is none."""
-        *_, folder, name = self.path.split("/")
+        """Return the page of a package, a wheel or another file; nothing where there is none."""
+        *_, folder, name = self.path.partition("?")[0].split("/")
         if name:
-            path = self.server.wheels / name
-            return path.read_bytes() if path.is_file() else b""
+            whole = self.server.wheels / self.path.partition("?")[0].lstrip("/")
+            paths = [path for path in (self.server.wheels / name, whole) if path.is_file()]
+            return paths[0].read_bytes() if paths else b""
         names = sorted(path.name for path in self.server.wheels.glob(f"{folder}-*.whl"))
         links = "".join(f'<a href="../../files/{one}" {_OLD}>{one}</a>\n' for one in names)
         page = f"<!DOCTYPE html><html><body>\n{links}</body></html>"
