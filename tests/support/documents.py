@@ -136,14 +136,9 @@ def _givens(parts: Iterator[str | _Block] | Sequence[str | _Block]) -> Iterator[
 
 def _mended(section: str, printed: Printed) -> str:
     above, fence, rest = section.partition("```console\n")
-    command = rest.partition("\n")[0]
-    code = f"? {printed.code}\n" if printed.code else ""
+    command, code = rest.partition("\n")[0], f"? {printed.code}\n" if printed.code else ""
     blocks = [f"{above}{fence}{command}\n{code}```\n"]
-    texts = {"stdout": printed.out, "stderr": printed.err}
-    blocks += [_block(kind, text) for kind, text in texts.items() if text]
+    for kind, text in (("stdout", printed.out), ("stderr", printed.err)):
+        ticks = "`" * (max([2, *map(len, re.findall(r"(?m)^`{3,}", text))]) + 1)
+        blocks += [f"{ticks}{kind}\n{text}{ticks}\n"] if text else []
     return "\n".join([*blocks, ""])
-
-
-def _block(kind: str, text: str) -> str:
-    ticks = max([2, *map(len, re.findall(r"(?m)^`{3,}", text))]) + 1
-    return f"{'`' * ticks}{kind}\n{text}{'`' * ticks}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 from typing import TYPE_CHECKING
@@ -18,10 +19,12 @@ from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from repromatrix.runner.model.observation import Failed, Observation
+    from repromatrix.runner.model.cell import Cell
+    from repromatrix.runner.model.observation import Failed, Observation, Provenance
+    from repromatrix.runner.project import Project
 
 RELEASES = ("4.49.0", "4.50.0", "4.50.1", "4.50.2", "4.50.3", "4.51.0")
 
@@ -72,17 +75,12 @@ class Toy:
         self._told({Precision.FP32: "++++++", Precision.BF16: bf16})
         return self._told({Precision.FP16: fp16}, fp16_how)
 
-    def _told(self, outcomes: Mapping[Precision, str], how: Failed | None = None) -> Toy:
-        loaded = project.load(self.places)
-        rows = []
-        for precision, signs in outcomes.items():
-            for release, sign in zip(RELEASES, signs, strict=False):
-                ran = provenance(loaded.cases[self.name], loaded.environments[release])
-                at = cell(release, precision, name=self.name)
-                rows.append(row(sign, at, how, ran=ran))
-        store = Store(self.places.store, print)
-        store.put(*(row for row in rows if row))
-        store.close()
+    def _told(self, signs: Mapping[Precision, str], how: Failed | None = None) -> Toy:
+        return self._stored(rows(project.load(self.places), self.name, signs, how))
+
+    def _stored(self, rows: Iterable[Observation]) -> Toy:
+        with contextlib.closing(Store(self.places.store, print)) as store:
+            store.put(*rows)
         return self
 
     def on_main(self, version: str, bf16: str, fp16: str = "+", how: Failed | None = None) -> Toy:
@@ -92,17 +90,13 @@ class Toy:
         main = dataclasses.replace(newest, pins={**newest.pins, "transformers": version})
         ran = provenance(loaded.cases["toy_breaks"], main)
         signs = {Precision.FP32: "+", Precision.BF16: bf16, Precision.FP16: fp16}
-        rows = (row(sign, cell(MAIN, one), how, ran=ran) for one, sign in signs.items())
-        store = Store(self.places.store, print)
-        store.put(*(one for one in rows if one))
-        store.close()
-        return self
+        cells = ((sign, cell(MAIN, precision)) for precision, sign in signs.items())
+        return self._stored(one for sign, at in cells for one in row(sign, at, ran, how))
 
     def repeated(self) -> Toy:
         """Store every cell again as repeated, as a run does with an unexpected result."""
-        store = Store(self.places.store, print)
-        store.put(*(dataclasses.replace(row, repeats=3) for row in [*store.rows()]))
-        store.close()
+        with contextlib.closing(Store(self.places.store, print)) as store:
+            store.put(*(dataclasses.replace(row, repeats=3) for row in [*store.rows()]))
         return self
 
     def published(self) -> Toy:
@@ -116,17 +110,22 @@ class Toy:
         return self.path.read_text()
 
 
-def row(sign: str, at: object, how: Failed | None, *, ran: object) -> Observation | None:
-    match sign:
-        case "+":
-            return seen(Outcome.PASSES, at, ran=ran)  # type: ignore[arg-type]
-        case "-":
-            return seen(Outcome.FAILS, at, how=how, ran=ran)  # type: ignore[arg-type]
-        case _ if sign in PLACES:
-            return seen(Outcome.FAILS, at, how=PLACES[sign], ran=ran)  # type: ignore[arg-type]
-        case "!":
-            return seen(Outcome.FAILS, at, how=failed("KeyError", "'other'"), ran=ran)  # type: ignore[arg-type]
-        case "~":
-            return seen(Outcome.FAILS, at, unstable=True, ran=ran)  # type: ignore[arg-type]
-        case _:
-            return None
+def rows(
+    loaded: Project, case: str, signs: Mapping[Precision, str], how: Failed | None = None
+) -> Iterator[Observation]:
+    """Yield a cell per precision and release, as the signs of a precision say."""
+    for precision, line in signs.items():
+        for release, sign in zip(RELEASES, line, strict=False):
+            ran = provenance(loaded.cases[case], loaded.environments[release])
+            yield from row(sign, cell(release, precision, name=case), ran, how)
+
+
+_HOW = {"!": failed("KeyError", "'other'"), "0": failed("AssertionError", ""), **PLACES}
+
+
+def row(sign: str, at: Cell, ran: Provenance, how: Failed | None = None) -> Iterator[Observation]:
+    """Yield what a sign says; `-` fails as described, or as `how` says, and `~` is unstable."""
+    if sign == "+":
+        yield seen(Outcome.PASSES, at, ran=ran)
+    elif sign in {"-", "~", *_HOW}:
+        yield seen(Outcome.FAILS, at, how=_HOW.get(sign, how), unstable=sign == "~", ran=ran)

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import small_checkout
-from factories import PLACES, case_text, cell, failed, provenance, seen
+from factories import case_text
 from histories import History, git, sources
 from rich.console import Console
-from small_checkout import RELEASES
 
 from repromatrix.runner import project
 from repromatrix.runner.cli.publish import publish_all
 from repromatrix.runner.evidence.database import VERSION
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.model.outcomes import Outcome, Precision
+from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 
     from documents import Given
 
-    from repromatrix.runner.model.cell import Cell
-    from repromatrix.runner.model.observation import Observation, Provenance
+    from repromatrix.runner.model.observation import Observation
 
 UNSET = ("CI", "FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "PY_COLORS", "TERMINAL_WIDTH")
 """What would make a command print otherwise, were it set where the tests are run."""
@@ -182,9 +180,8 @@ def _typed(here: Surroundings, text: str) -> None:
 
 @given("cells of {} as measured, a sign per release, fp32 {}, bf16 {}, fp16 {}")
 def _measured(here: Surroundings, case: str, *signs: str) -> None:
-    store = Store(Paths(root=here.root).store, print)
-    store.put(*_rows(here, case, *signs))
-    store.close()
+    with contextlib.closing(Store(Paths(root=here.root).store, print)) as store:
+        store.put(*_rows(here, case, *signs))
 
 
 @given("a store {}, a sign per release, fp32 {}, bf16 {}, fp16 {}")
@@ -251,33 +248,7 @@ def _clone(here: Surroundings, folder: str, package: str) -> None:
 def _rows(here: Surroundings, case: str, *signs: str) -> list[Observation]:
     """Return a cell per release and precision: `+` passes, `-` breaks as described, and so on."""
     loaded = project.load(Paths(root=here.root))
-    return [
-        row
-        for precision, line in zip(Precision, signs, strict=True)
-        for release, sign in zip(RELEASES, line, strict=False)
-        for row in _cells(
-            sign,
-            cell(release, precision, name=case),
-            provenance(loaded.cases[case], loaded.environments[release]),
-        )
-    ]
-
-
-_HOW = {"!": failed("KeyError", "'other'"), "0": failed("AssertionError", ""), **PLACES}
-
-
-def _cells(sign: str, at: Cell, ran: Provenance) -> list[Observation]:
-    match sign:
-        case "+":
-            return [seen(Outcome.PASSES, at, ran=ran)]
-        case "-":
-            return [seen(Outcome.FAILS, at, ran=ran)]
-        case _ if sign in _HOW:
-            return [seen(Outcome.FAILS, at, how=_HOW[sign], ran=ran)]
-        case "~":
-            return [seen(Outcome.FAILS, at, unstable=True, ran=ran)]
-        case _:
-            return []
+    return [*small_checkout.rows(loaded, case, dict(zip(Precision, signs, strict=True)))]
 
 
 @given("all that is stored as published")
