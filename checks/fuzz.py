@@ -9,12 +9,16 @@ import argparse
 import contextlib
 import faulthandler
 import signal
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
+import chromium
 import queries
+import small_site
 from hypothesis import given
 from mutating import mutated, only_drawn
 from readers import Target, targets
@@ -108,10 +112,13 @@ def check(table: Table, options: argparse.Namespace) -> None:
     wrong = "unaddressed errors or hangs"
     note = "; ".join([f"{len(results)} readers, seed {seed}", *told])
     table.count("changed inputs", tried, wrong, len(told), note)
-    if lacking := queries.missing():
+    if lacking := chromium.missing():
         print(f"no query was asked: {lacking}")
         return
     drawn = queries.texts(seed, 10 * examples)
-    told = [f"{said} ({query[:60]!r})" for query, said in queries.asked(drawn)]
+    with tempfile.TemporaryDirectory() as folder, chromium.opened() as browser:
+        small_site.draw(Path(folder))
+        found = queries.asked_of(browser, Path(folder), drawn)
+    told = [f"{said} ({query[:60]!r})" for query, said in found]
     note = "; ".join(["in Chromium", *told])
     table.count("queries of the page", len(drawn), wrong, len(told), note)

@@ -79,33 +79,22 @@ def _faulty(source: Path, cache: Path) -> list[str]:
     return found
 
 
+RERUN = "    rerun: cli.Rerun = False\n"
+THREADS = '            "threads": self.terms.threads,\n'
+PREPARE = "def _prepare(request: Request) -> None:\n"
 NICE = {
-    "runner/cli/matrix.py": (
-        (
-            "    rerun: cli.Rerun = False\n",
-            (
-                '    nice: Annotated[int, typer.Option("--nice", help="Lower the priority.")] = 0\n'
-                "    rerun: cli.Rerun = False\n"
-            ),
-        ),
-        ("jobs=options.workers)", "jobs=options.workers, nice=options.nice)"),
-    ),
-    "runner/execution/events.py": (
-        ("    threads: int = 1\n", "    threads: int = 1\n    nice: int = 0\n"),
-    ),
-    "runner/execution/pool.py": (
-        (
-            '            "threads": self.terms.threads,\n',
-            '            "threads": self.terms.threads,\n            "nice": self.terms.nice,\n',
-        ),
-    ),
-    "runner/worker/cell.py": (
-        ("    threads: int\n", "    threads: int\n    nice: int\n"),
-        (
-            "def _prepare(request: Request) -> None:\n",
-            'def _prepare(request: Request) -> None:\n    os.nice(request["nice"])\n',
-        ),
-    ),
+    "runner/cli/matrix.py": {
+        RERUN: f'    nice: Annotated[int, typer.Option("--nice", help="Be nice.")] = 0\n{RERUN}',
+        "jobs=options.workers)": "jobs=options.workers, nice=options.nice)",
+    },
+    "runner/execution/events.py": {
+        "    threads: int = 1\n": "    threads: int = 1\n    nice: int = 0\n"
+    },
+    "runner/execution/pool.py": {THREADS: f'{THREADS}            "nice": self.terms.nice,\n'},
+    "runner/worker/cell.py": {
+        "    threads: int\n": "    threads: int\n    nice: int\n",
+        PREPARE: f'{PREPARE}    os.nice(request["nice"])\n',
+    },
 }
 """What `--nice N` changes: the option, what a run hands on, what a worker is told, what it does."""
 NICER = '"""A cell has a low priority. It is a toy."""\n\nimport os\n\nassert os.nice(0) == 7\n'
@@ -121,7 +110,7 @@ def nicer(tmp_path: Path) -> Path:
     for where, changes in NICE.items():
         path = tmp_path / where
         text = path.read_text(encoding="utf-8")
-        for before, after in changes:
+        for before, after in changes.items():
             assert text.count(before) == 1, (where, before)
             text = text.replace(before, after)
         path.write_text(text, encoding="utf-8")

@@ -23,9 +23,10 @@ from repromatrix.runner.model.outcomes import Device, Precision, Reading
 from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from repromatrix.reports.view import Survey
+    from repromatrix.runner.judging.verdicts import Judged
     from repromatrix.runner.project import Project
 
 AREAS = {
@@ -47,9 +48,17 @@ AREAS = {
 }
 
 
+THREAD = re.compile(r"https://github.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)")
+
+
 @pytest.fixture(scope="module")
 def corpus() -> Project:
     return project.load(Paths())
+
+
+@pytest.fixture(scope="module")
+def judged(corpus: Project) -> Mapping[str, Sequence[Judged]]:
+    return _judged(corpus)
 
 
 def _mechanisms() -> dict[str, list[str]]:
@@ -89,8 +98,9 @@ def test_the_corpus_is_as_broad_as_it_says(corpus: Project) -> None:
     ) in (ROOT / "docs/corpus.md").read_text()
 
 
-def test_every_case_is_proven_and_most_are_across_releases(corpus: Project) -> None:
-    judged = _judged(corpus)
+def test_every_case_is_proven_and_most_are_across_releases(
+    corpus: Project, judged: Mapping[str, Sequence[Judged]]
+) -> None:
     lacks = {name: lacking(rows) for name, rows in judged.items()}
     # One that needs a device which nobody has measured on yet is told by `check` as unproven.
     awaited = {name for name in lacks if corpus.cases[name].block.needs and not judged[name]}
@@ -111,8 +121,9 @@ def test_under_no_torch_that_was_measured_a_cell_ends_unexpectedly(corpus: Proje
     assert [row.seen.cell for row in under if row.stale] == []
 
 
-def test_the_cases_that_fail_by_a_cpu_kernel_only_are_these(corpus: Project) -> None:
-    judged = _judged(corpus)
+def test_the_cases_that_fail_by_a_cpu_kernel_only_are_these(
+    judged: Mapping[str, Sequence[Judged]],
+) -> None:
     failed = {
         name: [row.seen.failed for row in rows if row.seen.failed is not None]
         for name, rows in judged.items()
@@ -179,62 +190,38 @@ def _holds(affected: Mapping[str, Any], version: str) -> bool:
     return inside
 
 
-def test_a_report_without_a_case_is_listed_with_the_reason(corpus: Project) -> None:
-    thread = re.compile(r"https://github.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)")
-    named = {
-        "#".join(found.groups()): case.stem
-        for case in corpus.cases.values()
-        for report in case.block.reports
-        if (found := thread.match(report))
-    }
+def test_a_collected_report_has_the_cases_that_name_it_or_a_reason(corpus: Project) -> None:
     text = (ROOT / "docs/corpus.md").read_text()
-    rows = re.findall(r"(?m)^\| (\S+/\S+#\d+(?:, \S+#\d+)*) \| .+ \| (.*) \|$", text)
+    address = r"[^\s|]+/\S+#\d+(?:, \S+#\d+)*"
+    rows = re.findall(rf"(?m)^\| ({address}) \| ([^|]+) \|$", text)
+    collected = {addresses: {*cases.split(", ")} for addresses, cases in rows}
+    without = re.findall(rf"(?m)^\| ({address}) \| .+ \| (.*) \|$", text)
     counts = re.search(r"Of (\d+) reports .* (\d+) have a case,(?s:.*)\nThe other (\d+)", text)
-
-    assert counts is not None
-    assert "huggingface/transformers#36814" in named
-    every, covered, others = map(int, counts.groups())
-    assert (every - covered, len(rows)) == (others, others)
-    assert len(_with_a_case(text)) == covered
-    assert [addresses for addresses, why in rows if not why.endswith(".")] == []
-    assert [
-        (address, named[address])
-        for addresses, why in rows
-        for address in addresses.split(", ")
-        if address in named and named[address] not in why
-    ] == []
-
-
-def _with_a_case(text: str) -> dict[str, list[str]]:
-    """Return the collected reports that have a case: their addresses, and the cases."""
-    rows = re.findall(r"(?m)^\| ([^\s|]+/\S+#\d+(?:, \S+#\d+)*) \| ([^|]+) \|$", text)
-    return {addresses: cases.split(", ") for addresses, cases in rows}
-
-
-def test_a_collected_report_has_the_cases_that_name_it_and_most_cases_have_another(
-    corpus: Project,
-) -> None:
-    text = (ROOT / "docs/corpus.md").read_text()
-    thread = re.compile(r"https://github.com/([^/]+/[^/]+)/(?:issues|pull)/(\d+)")
     naming: dict[str, set[str]] = {}
     for case in corpus.cases.values():
         for report in case.block.reports:
-            if found := thread.match(report):
+            if found := THREAD.match(report):
                 naming.setdefault("#".join(found.groups()), set()).add(case.stem)
-    collected = _with_a_case(text)
-    told = {addresses: set(cases) for addresses, cases in collected.items()}
-    known = [address for addresses in collected for address in addresses.split(", ")]
-    by_them = {name for address in known for name in naming[address]}
+    by_them = {name for row in collected for at in row.split(", ") for name in naming[at]}
     reported = {
         case.stem
         for case in corpus.cases.values()
         if case.block.reports and case.block.found_by != "sweep"
     }
 
-    assert told == {
-        addresses: {name for address in addresses.split(", ") for name in naming[address]}
-        for addresses in collected
+    assert counts is not None
+    every, covered, others = map(int, counts.groups())
+    assert (len(collected), len(without), every - covered) == (covered, others, others)
+    assert collected == {
+        row: {name for at in row.split(", ") for name in naming[at]} for row in collected
     }
+    # Who has a case, and is listed without one all the same, is named in the reason.
+    assert [
+        at
+        for row, why in without
+        for at in row.split(", ")
+        if not why.endswith(".") or not any(name in why for name in naming.get(at, {""}))
+    ] == []
     assert (
         f"Of the {len(reported)} cases with a report that do not come from the sweep,"
         f" {len(reported - by_them)} name none of these"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from typer.core import TyperCommand
 
-DOCS = ROOT / "docs"
+DOCS, ROOTS = ROOT / "docs", (ROOT, ROOT / "runner")
 README, CLI, EXIT_CODES = ROOT / "README.md", DOCS / "cli.md", DOCS / "exit-codes.md"
 CONFIGURATION = DOCS / "configuration.md"
 DOCUMENTS = [
@@ -295,37 +295,27 @@ def broken(path: Path) -> Iterable[str]:
             yield link
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_leads_somewhere(path: Path) -> None:
-    assert list(broken(path)) == []
+def lost_modules(text: str) -> Iterable[str]:
+    """Yield the names of files and folders that do not exist."""
+    for name in re.findall(r"`((?:\w+/)+(?:[\w.]+\.(?:py|md|toml|yml|js|css|jsonl))?)`", text):
+        if not name.startswith(MADE) and not any((root / name).exists() for root in ROOTS):
+            yield name
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_module_that_is_named_exists(path: Path) -> None:
-    text = path.read_text()
-    named = re.findall(r"`((?:\w+/)+(?:[\w.]+\.(?:py|md|toml|yml|js|css|jsonl))?)`", text)
-    missing = [
-        name
-        for name in named
-        if not any((folder / name).exists() for folder in (ROOT, ROOT / "runner"))
-        and not name.startswith(MADE)
-    ]
-
-    assert missing == []
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_name_that_is_said_to_be_in_a_module_is_there(path: Path) -> None:
+def lost_names(text: str) -> Iterable[str]:
+    """Yield the names that are said to be in a module, and are not."""
     names = r"`(\w+)`(?: (?:and|with) `(\w+)`)?,? in `((?:\w+/)+[\w.]+\.(?:py|js))`"
-    missing = [
-        (name, module)
-        for *said, module in re.findall(names, path.read_text())
-        for name in filter(None, said)
-        for root in (ROOT, ROOT / "runner")
-        if (root / module).exists() and name not in (root / module).read_text()
-    ]
+    for *said, module in re.findall(names, text):
+        for path in (root / module for root in ROOTS if (root / module).exists()):
+            code = path.read_text()
+            yield from (f"{name} in {module}" for name in said if name not in code)
 
-    assert missing == []
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_a_document_links_to_and_names_is_there(path: Path) -> None:
+    text = path.read_text()
+
+    assert [*broken(path), *lost_modules(text), *lost_names(text)] == []
 
 
 def test_every_document_is_reached_from_the_readme() -> None:

@@ -101,19 +101,13 @@ def _layer(name: str) -> str:
     return parts[1] if len(parts) > 1 else "__init__"
 
 
-def test_every_module_is_in_a_layer() -> None:
+def test_every_module_is_in_a_layer_and_few_are_in_no_room() -> None:
     found = {_layer(where) for where in RUNNER} - {"__init__"}
+    rooms = {path.parent.name for path in (ROOT / "runner").glob("*/__init__.py")}
 
     assert found == {*LAYERS, APART}
-
-
-def test_the_runner_has_twelve_rooms_and_few_loose_modules() -> None:
-    rooms = {path.parent.name for path in (ROOT / "runner").glob("*/__init__.py")}
-    loose = {path.stem for path in (ROOT / "runner").glob("*.py")} - {"__init__"}
-
     assert rooms == ROOMS
-    assert loose == {*LAYERS} - ROOMS
-    assert len(loose) <= LOOSE
+    assert len(found - ROOMS) <= LOOSE
 
 
 def test_no_class_name_stands_twice() -> None:
@@ -256,26 +250,16 @@ def _prints(tree: ast.AST) -> bool:
     )
 
 
-@pytest.mark.parametrize("where", TREES)
-def test_no_function_has_a_long_body(where: str) -> None:
-    long = {
-        node.name: lines
-        for node in ast.walk(TREES[where])
+def test_no_module_and_no_function_is_long_and_every_module_says_what_it_is() -> None:
+    functions = {
+        (where, node.name)
+        for where, tree in TREES.items()
+        for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and (lines := (node.end_lineno or 0) - node.body[0].lineno + 1) > FUNCTION
+        and (node.end_lineno or 0) - node.body[0].lineno + 1 > FUNCTION
     }
+    texts = {where: (ROOT / where).read_text(encoding="utf-8") for where in TREES}
 
-    assert long == {}
-
-
-@pytest.mark.parametrize("where", TREES)
-def test_no_module_is_long(where: str) -> None:
-    lines = len((ROOT / where).read_text(encoding="utf-8").splitlines())
-
-    assert lines <= MODULE
-
-
-def test_every_module_says_what_it_is() -> None:
-    silent = [where for where, tree in TREES.items() if not ast.get_docstring(tree)]
-
-    assert silent == []
+    assert functions == set()
+    assert [where for where, text in texts.items() if len(text.splitlines()) > MODULE] == []
+    assert [where for where, tree in TREES.items() if not ast.get_docstring(tree)] == []

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from histories import History
 from needs import bubblewrap
 
 from checks import mutation
@@ -22,37 +21,24 @@ def larger(one, other):
 def untested(one):
     return one + 1
 """
-TEST = """
-from runner.judging.numbers import larger
-
-def test_numbers():
-    assert larger(1, 2)
-    assert not larger(1, 1)
-"""
-CONFTEST = """
-def pytest_addoption(parser):
-    parser.addoption("--quick", action="store_true")
-"""
+FILES = {
+    "runner/judging/numbers.py": "",
+    "runner/judging/same.py": CODE,
+    "reports/__init__.py": "",
+    "tests/judging/test_numbers.py": "from runner.judging.numbers import larger\n\n"
+    "def test_numbers():\n    assert larger(1, 2)\n    assert not larger(1, 1)\n",
+    "tests/conftest.py": "def pytest_addoption(parser):\n"
+    "    parser.addoption('--quick', action='store_true')\n",
+    "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
+}
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Return a checkout with one module that was changed, of which a function is not tested."""
-    files = {
-        "runner/judging/numbers.py": "",
-        "runner/judging/same.py": CODE,
-        "reports/__init__.py": "",
-        "tests/judging/test_numbers.py": TEST,
-        "tests/conftest.py": CONFTEST,
-        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
-    }
-    checkout = tmp_path / "checkout"
-    for name, text in files.items():
-        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        (checkout / name).write_text(text)
-    git = [shutil.which("git") or "git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
-        subprocess.run([*git, *words], cwd=checkout, check=True)
+    history = History()
+    history.commit("one", FILES)
+    checkout = history.write(tmp_path / "checkout")
     (checkout / "runner" / "judging" / "numbers.py").write_text(CODE)
     return checkout
 

@@ -67,22 +67,17 @@ def test_what_fails_otherwise_is_not_the_same(
     assert found(toml, *messages, probe=probe) == ("", 0)
 
 
-def test_wrong_numbers_are_found_where_numbers_change_with_the_case() -> None:
-    silent = replace(case(), block=case().block.model_copy(update={"models": ("llama",)}))
-    silent = replace(
-        silent, block=silent.block.model_copy(update={"symptom": (Symptom.WRONG_NUMBERS,)})
-    )
-    sizes = {"the same releases": (1.0, 2.0, 1.0, 1.0), "others": (1.0, 2.0, 2.0, 1.0)}
-    told = {
-        name: recall.recalled(
-            silent,
-            {Precision.FP32: FAILS_ON},
-            line(*([numbers("llama", size), numbers("gpt2", size)] for size in some)),
-        ).probe
-        for name, some in sizes.items()
-    }
+@pytest.mark.parametrize(
+    ("sizes", "probe"), [((1, 2, 1, 1), "llama/outputs-fp32"), ((1, 2, 2, 1), "")]
+)
+def test_wrong_numbers_are_found_where_numbers_change_with_the_case(
+    sizes: tuple[float, ...], probe: str
+) -> None:
+    told = {"models": ("llama",), "symptom": (Symptom.WRONG_NUMBERS,)}
+    silent = replace(case(), block=case().block.model_copy(update=told))
+    ran = line(*([numbers("llama", size), numbers("gpt2", size)] for size in sizes))
 
-    assert told == {"the same releases": "llama/outputs-fp32", "others": ""}
+    assert recall.recalled(silent, {Precision.FP32: FAILS_ON}, ran).probe == probe
 
 
 def test_at_most_a_quarter_of_the_cases_about_models_is_left_out() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import is_alive
 from programs import PATIENCE, started, wait_until
 
 from checks import run, same_answers
@@ -61,27 +61,22 @@ def _lines(before: object, after: object) -> list[str]:
     return [*same_answers.compare("ask", before, after)]
 
 
-FIRST, SECOND = ANSWER["cells"]
+CELLS = FIRST, SECOND = ANSWER["cells"]
 PASSES = {**SECOND, "outcome": "passes"}
 ROW = '{"case": "one", "outcome": "passes", "precision": "fp32"}'
+
+
+MOVED = '"case=one precision=fp32" -> "case=one precision=bf16"'
 
 
 @pytest.mark.parametrize(
     ("before", "after", "lines"),
     [
         (ANSWER, dict(reversed(ANSWER.items())), []),
-        (
-            [FIRST, SECOND],
-            [FIRST, PASSES],
-            ['case=one precision=bf16/outcome: "fails" -> "passes"'],
-        ),
-        ([FIRST, SECOND], [SECOND], [f"case=one precision=fp32: {ROW} -> missing"]),
+        (CELLS, [FIRST, PASSES], ['case=one precision=bf16/outcome: "fails" -> "passes"']),
+        (CELLS, [SECOND], [f"case=one precision=fp32: {ROW} -> missing"]),
+        (CELLS, [SECOND, FIRST], [f"order: {MOVED}"]),
         ([FIRST], [{**FIRST, "new": 1}], ["case=one precision=fp32/new: missing -> 1"]),
-        (
-            [FIRST, SECOND],
-            [SECOND, FIRST],
-            ['order: "case=one precision=fp32" -> "case=one precision=bf16"'],
-        ),
         ({"n": 1}, {"n": True}, ["n: 1 -> true"]),
         ([1.0, 1.0], [1.0], ["1.0 #2: 1.0 -> missing"]),
         (float("nan"), float("nan"), []),
@@ -185,30 +180,24 @@ def test_what_is_no_checkout_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     assert "matrix.toml" in capsys.readouterr().err
 
 
-def _sleeping(root: Path) -> Path:
-    """Make a checkout whose program says that it runs, and does not end."""
-    _checkout(root)
-    main = root / "repromatrix" / "__main__.py"
-    main.write_text(
-        "import os, pathlib, time\n"
-        "path = pathlib.Path(__file__).parents[1] / 'pid'\n"
-        "path.with_suffix('.draft').write_text(str(os.getpid()))\n"
-        "path.with_suffix('.draft').rename(path)\n"
-        "time.sleep(600)\n"
-    )
-    return root
+SLEEPS = """\
+import os, pathlib, time
+path = pathlib.Path(__file__).parents[1] / "pid"
+path.with_suffix(".draft").write_text(str(os.getpid()))
+path.with_suffix(".draft").rename(path)
+time.sleep(600)
+"""
 
 
 def test_an_interrupted_comparison_leaves_no_process(tmp_path: Path) -> None:
-    old = _sleeping(tmp_path / "old")
-    sides = ["--before", str(old), "--after", str(old)]
-    command = [sys.executable, str(ROOT / "checks" / "run.py"), "same-answers", *sides]
-    with started(command, stderr=subprocess.PIPE) as program:
+    old = _checkout(tmp_path / "old")
+    (old / "repromatrix" / "__main__.py").write_text(SLEEPS)
+    program = [sys.executable, ROOT / "checks" / "run.py", "same-answers"]
+    with started([*program, "--before", old, "--after", old], stderr=subprocess.PIPE) as asking:
         wait_until((old / "pid").exists)
-        program.terminate()
-        _, told = program.communicate(timeout=PATIENCE)
+        asking.terminate()
+        _, told = asking.communicate(timeout=PATIENCE)
 
     said = "interrupted: tables that were not finished are not written"
-    assert (program.returncode, told.strip()) == (130, said)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((old / "pid").read_text()), 0)
+    assert (asking.returncode, told.strip()) == (130, said)
+    assert not is_alive(int((old / "pid").read_text()))

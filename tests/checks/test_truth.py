@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import ways
+from factories import case_text
 
 from checks import truth
 from checks.construction import Known, What, tried
@@ -23,27 +24,20 @@ if TYPE_CHECKING:
     from repromatrix.runner.project import Project
 
 RELEASE = "4.50.0"
-BLOCK = """# /// script
-# requires-python = ">=3.10"
-# dependencies = ["torch"]
-#
-# [tool.repromatrix]
-# title = "A trait"
-# area = "trait"
-# models = []
-# reports = []
-# found-by = "measurement"
-# [tool.repromatrix.workarounds]
-# late = "Look for what others left behind."
-# [[tool.repromatrix.fails]]
-# raises = "{raises}"
-# match = "as described"
-# precisions = ["fp16"]
-# ///
-import os, pathlib, sys
+BLOCK = """
+[tool.repromatrix.workarounds]
+late = "Look for what others left behind."
+[[tool.repromatrix.fails]]
+raises = "{raises}"
+match = "as described"
+precisions = ["fp16"]
+"""
+HEAD = """import os, pathlib, sys
 before = "torch" in sys.modules
 import torch
 late = len(sys.argv) > 2
+half = sys.argv[1] == "fp16"
+dtype = torch.float16 if half else torch.float32
 """
 
 TRAITS = {
@@ -100,7 +94,6 @@ SURVIVES = {
     ("fails_whatever", What.NOT_MUTE),
 }
 HALF = {"sound", "fails_whatever"}
-HEAD = "half = sys.argv[1] == 'fp16'\ndtype = torch.float16 if half else torch.float32\n"
 
 
 def written(folder: Path, texts: dict[str, str], raises: str = "ValueError") -> Project:
@@ -108,7 +101,8 @@ def written(folder: Path, texts: dict[str, str], raises: str = "ValueError") -> 
     for name, text in texts.items():
         path = folder / f"{name}.py"
         body = text.replace("{folder!r}", repr(str(folder)))
-        path.write_text(BLOCK.format(raises=raises) + HEAD + body + "\n")
+        block = BLOCK.format(raises=raises)
+        path.write_text(case_text(block, f"{HEAD}{body}\n", dependencies=["torch"]))
         files.append(path)
     return project.load(Paths(), files)
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import factories
 import pytest
+from cells import case, request
 from factories import cell
 from fakes import LIMITS, RELEASE, corpus, load
-from worker_requests import case, request
 
 from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import Built, NoGpuBuildError

@@ -71,6 +71,13 @@ def worker(
         yield one
 
 
+def case(folder: Path, *lines: str, name: str = "case") -> Path:
+    """Write the file of a case."""
+    path = folder / f"{name}.py"
+    path.write_text("\n".join([*lines, ""]))
+    return path
+
+
 def request(path: Path, number: int = 0, **changed: object) -> dict[str, Any]:
     return {
         "id": number,

@@ -39,7 +39,7 @@ class Escape:
 
     def case(self, world: World) -> str:
         """Return the script; it says the word of the world where it got through."""
-        text = "\n".join([_HEAD, f"word = {world.said!r}", _HELP, self.tries])
+        text = f"word = {world.said!r}\n{_READ['begins']}{self.tries}"
         for name, value in world.named.items():
             text = text.replace(f"<{name}>", value)
         return text
@@ -59,27 +59,6 @@ class Pair:
 _READ = tomllib.loads((ROOT / "tests" / "fixtures" / "escapes.toml").read_text())
 ESCAPES = tuple(Escape(**one) for one in _READ["escape"])
 PAIRS = tuple(Pair(**one) for one in _READ["pair"])
-_HEAD = "import ctypes, glob, os, pathlib, socket, subprocess, sys, time"
-# What several attempts use.
-_HELP = """
-libc = ctypes.CDLL(None, use_errno=True)
-def through(true=True):
-    if true: print(word, flush=True)
-def names_space(flags):
-    user, group = os.getuid(), os.getgid()
-    if libc.unshare(flags) < 0: raise OSError(ctypes.get_errno(), 'unshare')
-    told = {'setgroups': 'deny', 'uid_map': f'0 {user} 1', 'gid_map': f'0 {group} 1'}
-    for name, text in told.items():
-        try: pathlib.Path('/proc/self', name).write_text(text)
-        except OSError: pass
-def mount(source, target, kind, flags):
-    done = libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), None)
-    if done < 0: raise OSError(ctypes.get_errno(), 'mount')
-def write(path):
-    with open(path, 'x') as file: file.write(word)
-def shows(path):
-    with open(path, 'rb') as file: print(file.read(1 << 16).decode(errors='replace'))
-"""
 
 
 @dataclass(kw_only=True)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,30 +32,16 @@ def finished(
 
 
 @contextlib.contextmanager
-def started(  # noqa: PLR0913 - what a process is started with
+def started(
     command: Sequence[str | Path],
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-    stdin: int | None = None,
-    stdout: int | None = None,
-    stderr: int | None = None,
+    **options: Any,  # noqa: ANN401 - those of Popen
 ) -> Iterator[subprocess.Popen[str]]:
     """Start a program in a session of its own, which has to end within the block or soon after.
 
     `with Popen(...)` alone waits without a limit, also for a program that only goes on since an
     assertion in the block failed. Where the block fails, its whole group is killed.
     """
-    with subprocess.Popen(
-        command,
-        env=env,
-        cwd=cwd,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        text=True,
-        start_new_session=True,
-    ) as program:
+    with subprocess.Popen(command, text=True, start_new_session=True, **options) as program:
         try:
             yield program
             program.wait(timeout=PATIENCE)

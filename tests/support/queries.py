@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import chromium
-import small_site
 from hypothesis import given
 from hypothesis import strategies as st
 from mutating import mutated, only_drawn
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.sync_api import Browser
 
 SEEDS = (
@@ -57,18 +55,6 @@ def texts(number: int, examples: int) -> list[str]:
 
     draw()
     return found
-
-
-def missing() -> str:
-    """Return what is lacking here to ask a browser, or nothing."""
-    return str(chromium.missing())
-
-
-def asked(queries: Sequence[str]) -> list[tuple[str, str]]:
-    """Ask every query in a browser of its own; return those that ended in something else."""
-    with tempfile.TemporaryDirectory() as folder, chromium.opened() as browser:
-        small_site.draw(Path(folder) / "site")
-        return asked_of(browser, Path(folder) / "site", queries)
 
 
 def asked_of(browser: Browser, site: Path, queries: Sequence[str]) -> list[tuple[str, str]]:

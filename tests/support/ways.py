@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
@@ -79,8 +79,13 @@ def measure(
     only: frozenset[Cell] | None = None,
 ) -> Seen:
     """Run cells once each, all that were asked for; raises UnbuiltError."""
-    planned = _campaign(loaded, way, releases, cases, only)
-    engine = Pool(planned.terms, loaded.cases, _preparing(planned, way), lambda *_: False)
+    planned = _planned(loaded, way, releases, cases, only)
+
+    def prepare(unit: Unit) -> Ready:
+        ready = planned.prepare(unit)
+        return dataclasses.replace(ready, cells=ready.cells[:: -1 if way.backwards else 1])
+
+    engine = Pool(planned.terms, loaded.cases, prepare, lambda *_: False)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "evidence.sqlite"
         with closing(Store(path, _refuse)) as store:
@@ -92,21 +97,17 @@ def _refuse(text: str) -> None:
     raise AssertionError(text)
 
 
-def _campaign(
+def _planned(
     loaded: Project,
     way: Way,
-    releases: str,
-    cases: Collection[str],
-    only: frozenset[Cell] | None,
+    releases: str = "",
+    cases: Collection[str] = (),
+    only: frozenset[Cell] | None = None,
 ) -> Run:
+    """Return a run of cells in a way, on all cores."""
     wish = SelectionRequest(case=tuple(cases), release=(releases,) if releases else ())
     selection = dataclasses.replace(select(wish, loaded.cases, loaded.names), only=only)
-    return Run(project=loaded, selection=selection, terms=terms(loaded, way), known={})
-
-
-def terms(loaded: Project, way: Way) -> Terms:
-    """Return how cells are run in a way, on all cores."""
-    return Terms(
+    terms = Terms(
         run="check",
         limits=loaded.matrix.limits,
         device=Device.CPU,
@@ -118,6 +119,7 @@ def terms(loaded: Project, way: Way) -> Terms:
         seed=way.seed,
         sandbox=way.sandbox,
     )
+    return Run(project=loaded, selection=selection, terms=terms, known={})
 
 
 def observed(
@@ -131,21 +133,12 @@ def observed(
         Unit(environment=name, cells=tuple(some))
         for name, some in groupby(cells, key=lambda cell: cell.environment)
     ]
-    planned = _campaign(loaded, way, "", (), None)
+    planned = _planned(loaded, way)
     for event in Pool(planned.terms, cases, planned.prepare, lambda *_: False).run(units):
         if isinstance(event, Unbuilt):
             raise UnbuiltError(event.reason)
         if isinstance(event, Observation):
             yield event
-
-
-def _preparing(planned: Run, way: Way) -> Callable[[Unit], Ready]:
-    def prepare(unit: Unit) -> Ready:
-        ready = planned.prepare(unit)
-        order = -1 if way.backwards else 1
-        return dataclasses.replace(ready, cells=ready.cells[::order])
-
-    return prepare
 
 
 def differing(one: Mapping[Cell, Kind], other: Mapping[Cell, Kind]) -> list[Cell]:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from cells import case, request
 from fakes import is_alive, processes_of
 from needs import bubblewrap
 from programs import started, wait_until
-from worker_requests import case, request
 
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.execution import worker_client
