@@ -7,7 +7,6 @@ import fcntl
 import functools
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -15,8 +14,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner.worker import process_control
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _ADDRESS = re.compile(r"\b(?:git\+)?[a-z][a-z+]*://[^\s'\"<>)\]]+")
 _HOST = re.compile(r"(\bhost(?:name)?:? ['\"`]?)[\w-]+(?:\.[\w-]+)+", re.IGNORECASE)
@@ -25,7 +28,6 @@ _PATH = re.compile(r"(?<![\w<./])/(?:[\w.+@~ -]+/)*[\w.+@~-]+/?")
 _LOOK = 0.1
 _GRACE = 15.0
 _MOMENT = 2.0
-_CHUNK = 1 << 16
 
 _running: set[subprocess.Popen[str]] = set()
 
@@ -101,17 +103,25 @@ def lock(file: int, seconds: float) -> bool:
     return finish(waiting, seconds=seconds, inherited=[file]).code == 0
 
 
-class Answering:
-    """A program that reads once and answers with bytes until it ends; close it to end it.
+def message_pipe(end: int, *, writes: bool) -> Connection[Any, Any]:
+    """Return an end of a pipe through which whole messages go."""
+    from multiprocessing.connection import Connection  # noqa: PLC0415 - a cluster alone needs it
 
-    The number of the pipe that it answers through is its last argument.
+    return Connection(end, readable=not writes, writable=writes)
+
+
+class Answering:
+    """A program that reads once and answers with messages until it ends; close it to end it.
+
+    The number of the pipe that it answers through (`message_pipe`) is its last argument.
     """
 
     def __init__(
         self, command: Sequence[str | Path], given: bytes, environ: Mapping[str, str]
     ) -> None:
         """Start it and hand it what it reads."""
-        self.answers, there = os.pipe()
+        here, there = os.pipe()
+        self.answers = message_pipe(here, writes=False)
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with everything else
         self.process = subprocess.Popen(
             [*(str(part) for part in command), str(there)],
@@ -127,15 +137,12 @@ class Answering:
         with contextlib.suppress(BrokenPipeError), self.process.stdin as pipe:
             pipe.write(given)
 
-    def chunks(self) -> Iterator[bytes]:
+    def messages(self) -> Iterator[bytes]:
         """Yield what it answers, as it comes; short waits, so that an interruption is heard."""
-        while True:
-            if not select.select([self.answers], [], [], _LOOK)[0]:
-                continue
-            chunk = os.read(self.answers, _CHUNK)
-            if not chunk:
-                return
-            yield chunk
+        with contextlib.suppress(OSError, EOFError):  # it ended, maybe in the middle of one
+            while True:
+                if self.answers.poll(_LOOK):
+                    yield self.answers.recv_bytes()
 
     def failure(self) -> str:
         """Wait for its end; return its last words where it did not end well, else nothing.
@@ -163,7 +170,7 @@ class Answering:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        os.close(self.answers)
+        self.answers.close()
         self.errors.close()
 
 

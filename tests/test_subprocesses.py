@@ -124,7 +124,7 @@ def test_a_program_that_closes_its_answers_and_goes_on_is_ended(
     monkeypatch.setattr(subprocesses, "_GRACE", 0.5)
     code = "import os, sys, time; os.close(int(sys.argv[1])); time.sleep(600)"
     with contextlib.closing(Answering([sys.executable, "-c", code], b"", os.environ)) as asked:
-        said = (list(asked.chunks()), asked.failure())
+        said = (list(asked.messages()), asked.failure())
 
     assert said == ([], "it ended with signal SIGKILL")
 

@@ -10,8 +10,9 @@ from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.execution.ray import connect as ray
 from repromatrix.runner.execution.ray.driver import Cluster
-from repromatrix.runner.execution.ray.parcel import choices
+from repromatrix.runner.execution.ray.parcel import choices, write_code
 from repromatrix.runner.execution.run import Engine, Run
+from repromatrix.runner.tempdirs import scratch
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,5 +37,7 @@ def engine_of(planned: Run, address: str, display: ProgressDisplay) -> Iterator[
         return
     # What a cluster of this machine starts has all that this process has.
     chosen = {} if address == ray.LOCAL else choices(planned)
-    with ray.connected(address, planned.project.paths.built):
-        yield Cluster(planned, lambda text: display.say(text, "yellow"), chosen)
+    with scratch() as sent:
+        write_code(planned.project, sent)
+        with ray.connected(address, planned.project.paths.built, sent):
+            yield Cluster(planned, lambda text: display.say(text, "yellow"), chosen)

@@ -286,18 +286,10 @@ def _reaped(child: int) -> bool:
 
 def end_strays(folder: str) -> None:
     """Kill every process whose environment names a folder: what nobody is left to sweep."""
-    _end_those(lambda pid: _names(pid, folder))
+    end_those(lambda pid: _names(pid, folder))
 
 
-def end_users(folder: str) -> None:
-    """Kill every other process that has a file open below a folder.
-
-    One that gave itself a title has written it over its environment.
-    """
-    _end_those(lambda pid: pid != os.getpid() and _uses(pid, folder))
-
-
-def _end_those(meant: Callable[[int], bool | None]) -> None:
+def end_those(meant: Callable[[int], bool | None]) -> None:
     """Kill what is meant, and ask again while there is any, or somebody of whom it is not known."""
     for _ in range(_TRIES):
         answers = {pid: meant(pid) for pid in _processes()}
@@ -336,19 +328,6 @@ def _names(pid: int, folder: str) -> bool | None:
 def _environ(pid: int) -> bytes:
     with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
         return file.read()
-
-
-def _uses(pid: int, folder: str) -> bool:
-    files = f"/proc/{pid}/fd"
-    try:
-        numbers = os.listdir(files)  # noqa: PTH208
-    except OSError:
-        return False
-    for number in numbers:
-        with contextlib.suppress(OSError):
-            if os.readlink(f"{files}/{number}").startswith(f"{folder}/"):  # noqa: PTH115
-                return True
-    return False
 
 
 class ProcessGroup(TypedDict):

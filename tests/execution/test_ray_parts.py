@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import io
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +17,6 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case, case_text, cell, seen
 from fakes import LIMITS
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from repromatrix.runner import cases
@@ -29,11 +24,10 @@ from repromatrix.runner.cli.matrix import MatrixOptions, _summary
 from repromatrix.runner.cli.report import RenderedSite
 from repromatrix.runner.environments import development
 from repromatrix.runner.errors import ExitCode, Interrupted, RunnerError
-from repromatrix.runner.execution.events import Lost, Phase, Terms, Unbuilt
-from repromatrix.runner.execution.ray import arrival, connect, driver, parcel, task
+from repromatrix.runner.execution.events import Lost, Terms, Unbuilt
+from repromatrix.runner.execution.ray import connect, driver, parcel, task
 from repromatrix.runner.execution.ray.driver import Cluster, Flight
 from repromatrix.runner.execution.ray.parcel import Parcel, choices, unpacked
-from repromatrix.runner.execution.ray.task import Frames, framed
 from repromatrix.runner.execution.run import Run, RunTally
 from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import ROOT, Paths
@@ -63,8 +57,9 @@ def test_a_node_is_sent_the_code_the_cases_and_the_pins_and_nothing_else(
     theirs = checkout.paths.cases / "blip2_load_half.py"
     loaded_cases, faults = cases.load_corpus(checkout.paths, [mine, theirs])
     loaded = dataclasses.replace(checkout, cases=loaded_cases)
-    with zipfile.ZipFile(io.BytesIO(parcel.pack(loaded)[1])) as archive:
-        names = set(archive.namelist())
+    sent = tmp_path / "sent"
+    parcel.write_code(loaded, sent)
+    names = {str(path.relative_to(sent)) for path in sent.rglob("*") if path.is_file()}
     rest = {name for name in names if not name.startswith(("repromatrix/", "environments/locks/"))}
 
     assert faults == []
@@ -77,15 +72,10 @@ def test_a_node_is_sent_the_code_the_cases_and_the_pins_and_nothing_else(
     assert {Path(name).suffix for name in names - rest} == {".py", ".txt"}
 
 
-def test_the_same_checkout_is_the_same_archive(checkout: Project) -> None:
-    assert parcel.pack(checkout) == parcel.pack(checkout)
-
-
 def test_a_worker_of_the_cluster_needs_the_standard_library_alone() -> None:
     """With -S nothing that is installed can be found."""
-    names = ("arrival", "task")
-    modules = ", ".join(f"repromatrix.runner.execution.ray.{name}" for name in names)
-    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {modules}"
+    module = "repromatrix.runner.execution.ray.task"
+    script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {module}"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], check=False)
 
     assert done.returncode == 0
@@ -127,23 +117,6 @@ def test_a_parcel_holds_its_unit_and_nothing_of_other_environments(
         assert (one.digest, one.path) == (loaded_cases[name].digest, loaded_cases[name].path)
 
 
-def test_what_was_sent_is_unpacked_once_and_what_nobody_uses_is_removed(
-    checkout: Project, tmp_path: Path
-) -> None:
-    name, content = parcel.pack(checkout)
-    stale = tmp_path / "stale"
-    root = arrival.unpack(name, content, tmp_path)
-    (root / "seen").touch()
-    stale.mkdir()
-    os.utime(stale, (0, 0))
-    os.utime(root, (0, 0))
-
-    assert arrival.unpack(name, b"", tmp_path) == root
-    assert (root / "seen").exists()
-    assert (root / "environments" / "matrix.toml").read_bytes() == Paths().matrix.read_bytes()
-    assert not stale.exists()
-
-
 def test_two_units_on_one_node_install_what_our_code_needs_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,33 +129,12 @@ def test_two_units_on_one_node_install_what_our_code_needs_once(
 
     monkeypatch.setattr(task, "_install", install)
     with ThreadPoolExecutor() as pool:
-        found = set(pool.map(lambda _: task._installed(ROOT, tmp_path), range(4)))
+        found = set(pool.map(lambda _: task.installed(tmp_path), range(4)))
 
     assert len(installed) == len(found) == 1
 
 
 # What comes back --------------------------------------------------------------------------------
-
-
-@given(st.lists(st.text(max_size=50), max_size=8), st.integers(min_value=1, max_value=40))
-def test_events_come_whole_however_their_bytes_are_cut(texts: list[str], size: int) -> None:
-    events = [Phase(environment=text, doing="") for text in texts]
-    sent = b"".join(map(framed, events))
-    frames = Frames()
-    heard = [
-        event
-        for begin in range(0, len(sent), size)
-        for event in frames.add(sent[begin : begin + size])
-    ]
-
-    assert heard == events
-
-
-def test_what_was_lost_in_the_middle_of_an_event_is_not_heard() -> None:
-    frames = Frames()
-    sent = framed(seen())
-
-    assert list(frames.add(sent[:-1])) == []
 
 
 def test_a_cell_is_news_once_and_once_more_when_it_was_repeated() -> None:
@@ -242,7 +194,7 @@ def test_what_waits_for_a_node_that_is_gone_is_given_up(
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(driver, "_able", lambda _: there)
     cluster = Cluster(planned_run(with_toy(checkout)), print, {})
-    flight = Flight(unit=unit, refusals={"a": "torch is not there"}, avoided=frozenset({"a"}))
+    flight = Flight(unit=unit, refusals={"a": "torch is not there"})
     cluster.flying = {"task": flight, "elsewhere": Flight(unit=unit)}
     cluster._look()
     cluster._strand()
@@ -351,7 +303,7 @@ def test_without_ray_it_is_said_how_to_come_by_it(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_cluster_that_does_not_start_is_told_with_what_ray_said(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def init(**_: object) -> None:
         message = "The current node timed out during startup."
@@ -359,7 +311,7 @@ def test_a_cluster_that_does_not_start_is_told_with_what_ray_said(
 
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
     with pytest.raises(RunnerError) as caught:
-        connect._join(connect.LOCAL, {})
+        connect._join(connect.LOCAL, tmp_path, {})
 
     assert str(caught.value) == (
         "--ray: no Ray cluster could be started on this machine (The current node timed out"
@@ -378,20 +330,8 @@ def test_an_interruption_while_ray_is_imported_is_the_end_of_the_run(
 
     monkeypatch.setattr(connect, "_join", join)
     monkeypatch.setattr(os, "environ", os.environ.copy())
-    with pytest.raises(Interrupted), connect.connected(connect.LOCAL, tmp_path):
+    with pytest.raises(Interrupted), connect.connected(connect.LOCAL, tmp_path, tmp_path):
         pass
-
-
-@pytest.mark.parametrize(
-    ("usual", "chosen"),
-    [("/opt/temporary", "/opt/temporary"), ("/home/somebody/temporary", connect._SHORT)],
-)
-def test_a_cluster_of_this_machine_has_its_folder_where_its_sockets_can_be(
-    usual: str, chosen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", usual)
-
-    assert connect._place() == chosen
 
 
 def test_everything_that_a_node_installs_is_pinned() -> None:

@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -28,11 +27,7 @@ _ANSWERS = 3.0
 _LEAVING = 5.0
 """Seconds for Ray's goodbye, which takes about one, or two where it ends a cluster."""
 _STORE = 100 << 20
-_SHORT = "/tmp"  # noqa: S108 - where Ray itself has its folder
-_LONGEST = (103 if sys.platform == "darwin" else 107) - len(
-    "/repromatrix-run-12345678/session_2026-11-26_01-02-03_123456_4194304/sockets/plasma_store"
-)
-"""Bytes of the longest path below which Ray's sockets have paths that sockets may have."""
+_SHORT = "/tmp"  # noqa: S108 - where Ray itself has its folder: its sockets need a short path
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -43,7 +38,6 @@ _SETTINGS = {
 _PATIENCE = {"RAY_py_gcs_connect_timeout_s": "5", "RAY_gcs_server_port_wait_time_s": "1"}
 _BOUND_TO_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """Ray's way not to replace a loopback address by the machine's own."""
-_VERSIONS = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
 
 _stuck: list[threading.Thread] = []
 """Threads that were left behind in Ray."""
@@ -66,11 +60,11 @@ def _parted(address: str) -> tuple[str, int]:
 
 
 @contextlib.contextmanager
-def connected(address: str, environments: Path) -> Iterator[None]:
+def connected(address: str, environments: Path, sent: Path) -> Iterator[None]:
     """Be a driver of a cluster; raises RunnerError where none can be reached, or another Ray is.
 
-    A cluster of this machine alone builds where this machine does, in `environments`, and has its
-    own files in a folder that goes with it.
+    Tasks find what is in the folder `sent`. A cluster of this machine alone builds where this
+    machine does, in `environments`, and has its own files in a folder that goes with it.
     """
     environ = dict(_SETTINGS)
     if address == LOCAL:
@@ -83,31 +77,17 @@ def connected(address: str, environments: Path) -> Iterator[None]:
     os.environ.update({name: os.environ.get(name, value) for name, value in environ.items()})
     # Ray tells its troubles on standard output, which is for what programs read.
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as kept:
-        own = kept.enter_context(_folder()) if address == LOCAL else {}
+        own = {"_temp_dir": str(kept.enter_context(scratch(_SHORT)))} if address == LOCAL else {}
         try:
-            _join(address, own)
+            _join(address, sent, own)
             yield
         finally:
+            # Ray waits for no end of what its own processes started.
+            started = process_control.descendants(os.getpid()) if address == LOCAL else []
             _leave()
-
-
-@contextlib.contextmanager
-def _folder() -> Iterator[dict[str, object]]:
-    """Yield what Ray is told of a folder for a cluster of this machine; both end with the block.
-
-    Ray waits for no end of what its own processes started; all of them write into the folder.
-    """
-    with scratch(_place()) as folder:
-        try:
-            yield {"_temp_dir": str(folder)}
-        finally:
-            process_control.end_users(str(folder))
-
-
-def _place() -> str:
-    """Return where a cluster of this machine has its folder: Ray's sockets need a short path."""
-    usual = tempfile.gettempdir()
-    return usual if len(os.fsencode(usual)) <= _LONGEST else _SHORT
+            process_control.end_those(
+                lambda pid: pid in started and not process_control.has_ended(pid)
+            )
 
 
 def came_back(thread: threading.Thread, seconds: float) -> bool:
@@ -168,56 +148,36 @@ def _own_address() -> str:
     return ""
 
 
-def _join(address: str, own: Mapping[str, object]) -> None:
+def _join(address: str, sent: Path, own: Mapping[str, object]) -> None:
     """Join a cluster, or start one; `own` is what Ray is told beside the address."""
     import ray
 
-    options = {
-        **own,
-        "logging_level": "CRITICAL",
-        "log_to_driver": False,
-        "configure_logging": True,
-    }
+    options = {**own, "logging_level": "CRITICAL", "log_to_driver": False}
     if address == LOCAL:
         # Nobody else can reach it.
         options |= {"_node_ip_address": "127.0.0.1", "include_dashboard": False}
         options |= {"num_cpus": cores(), "object_store_memory": _STORE}
-    try:
-        with _our_signals():
-            ray.init(address=address, **options)
-    except Exception as error:  # Ray raises a bare one where its own processes start too slowly
-        raise _refused(address, error) from error
-
-
-@contextlib.contextmanager
-def _our_signals() -> Iterator[None]:
-    """Keep our own answer to a signal: Ray puts one of its own in its place."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    # Ray puts its own answer to a signal in the place of ours.
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        ray.init(address=address, runtime_env={"working_dir": str(sent)}, **options)
+    except Exception as error:  # Ray raises a bare one where its own processes start too slowly
+        raise _refused(address, error) from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _refused(address: str, error: BaseException) -> RunnerError:
-    texts = [str(one) for one in (error, error.__cause__, error.__context__) if one]
-    text = "\n".join(texts)
-    versions = _VERSIONS.findall(text)
-    if "ersion mismatch" in text and len(versions) > 1:
-        (ray, python), (own, ours) = versions[:2]
-        here = f"Ray {own} and Python {'.'.join(ours.split('.')[:2])}"
-        what = f"the cluster has Ray {ray} and Python {python}, and here is {here}"
-        fix = "Install the cluster's versions here, or these there."
-        return refuse(Problem("--ray", what, fix))
-    said = subprocesses.anonymous(" ".join(texts[0].split()))[:300]
+    """Return the refusal with what Ray said, also of versions that differ."""
+    said = subprocesses.anonymous(" ".join(str(error).split()))[:300]
     if address == LOCAL:
         what = f"no Ray cluster could be started on this machine ({said})"
         fix = "Is it short of memory or of disk? Without `--ray` a run needs no cluster."
-        return refuse(Problem("--ray", what, fix))
-    what = f"no Ray cluster can be joined at {address} ({said})"
-    fix = "Is it Ray's own port, and is this machine a node of the cluster (`ray status`)?"
+    else:
+        what = f"no Ray cluster can be joined at {address} ({said})"
+        fix = (
+            "Is it Ray's own port, is this machine a node of the cluster (`ray status`),"
+            " and are Ray and Python of the same version there and here?"
+        )
     return refuse(Problem("--ray", what, fix))

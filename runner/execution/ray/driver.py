@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import re
 import threading
 import time
@@ -13,10 +14,9 @@ from typing import Any
 
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.execution.events import LOOK, Done, Event, EventQueue, Lost, Unbuilt
-from repromatrix.runner.execution.ray import arrival
 from repromatrix.runner.execution.ray.connect import came_back
-from repromatrix.runner.execution.ray.parcel import Parcel, pack
-from repromatrix.runner.execution.ray.task import Arrived, Broke, Frames, Message, Unfit, kind
+from repromatrix.runner.execution.ray.parcel import Parcel
+from repromatrix.runner.execution.ray.task import BrokenError, UnfitError, kind, measure
 from repromatrix.runner.execution.run import Run
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
@@ -28,22 +28,15 @@ from repromatrix.runner.text import plural, shorten
 
 @dataclass(kw_only=True, slots=True)
 class Flight:
-    """A unit that is sent to nodes until all of it has come back, or nobody can run it."""
+    """A unit that is sent to nodes until all of it has come back, or no node can run it."""
 
     unit: Unit
     seen: dict[Cell, Observation] = field(default_factory=dict)
     refusals: dict[str, str] = field(default_factory=dict)
     """Nodes that cannot run it, with the reason."""
-    avoided: frozenset[str] = frozenset()
-    """Nodes that it was kept away from when it was sent."""
     losses: list[str] = field(default_factory=list)
     node: str = ""
     kind: str = ""
-    refused: str = ""
-    """Why the node that it is on cannot run it."""
-    broke: str = ""
-    """How the process there ended before its work did."""
-    frames: Frames = field(default_factory=Frames)
 
     def is_news(self, row: Observation) -> bool:
         """Say whether a row is the first of its cell, or what its repeats gave; and remember it."""
@@ -72,7 +65,7 @@ _ENDING = 20.0
 _LEAVING = 5.0
 """Seconds after that until a cluster that does not answer is left to itself."""
 _COMING = 10.0
-"""Seconds for a message that is ready to come; it is small and came with the news of it."""
+"""Seconds for an event that is ready to come; it is small and came with the news of it."""
 _DESERTED = 120.0
 """Seconds for which a cluster may have no node that can run anything, until a run gives it up."""
 _NODES = 1.0
@@ -103,14 +96,13 @@ class Cluster:
         """The nodes that there were at the last look."""
         self.looked = self.inhabited = time.monotonic()
         """When nodes were last looked for, and when there were any."""
-        self.watching = threading.Thread(target=self._watch, daemon=True)
 
     def run(self, units: Sequence[Unit]) -> Generator[Event]:
         """Run units; closing the iterator cancels what is in flight, and keeps what has come."""
         self.waiting.extend(Flight(unit=unit) for unit in units)
         # Never call Ray from the main thread: it swallows what a signal handler raises there, and
         # Ctrl-C would be lost. A daemon: at its exit the interpreter waits for any other thread.
-        thread = threading.Thread(target=self._drive, daemon=True)
+        thread = threading.Thread(target=self._guarded, args=(self._drive,), daemon=True)
         thread.start()
         try:
             yield from self.events.until_ended([thread])
@@ -123,23 +115,49 @@ class Cluster:
         """Return what was measured and not yet yielded when the events were closed."""
         return self.events.measured()
 
-    def _drive(self) -> None:
+    def _guarded(self, work: Callable[[], None]) -> None:
         try:
-            self._send_and_take()
+            work()
         except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
             self.events.put(error)
+
+    def _drive(self) -> None:
+        """Send units and take their events until none is left or the run stops."""
+        import ray
+
+        self._look()
+        if not self.able:
+            raise refuse(Problem("--ray", f"the cluster has no node with a {self._needed}"))
+        # A head that does not answer holds up the thread that asks; what came must be taken, and
+        # what is in flight be canceled, without it.
+        watching = threading.Thread(target=self._guarded, args=(self._watch,), daemon=True)
+        watching.start()
+        gpus = int(self.device is Device.CUDA)
+        # What a lost node leaves is sent elsewhere by us: only we know what came back.
+        self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, num_returns="streaming")(
+            measure
+        )
+        try:
+            while (self.waiting or self.flying) and not self.stopping.is_set():
+                self._send()
+                ready = []
+                if self.flying:
+                    ready, _ = ray.wait([*self.flying], timeout=LOOK, fetch_local=False)
+                for task in ready:
+                    self._take(task)
+                if not ready:
+                    self._strand()
+        finally:
+            self._end()
+            came_back(watching, _NODES)
+
+    @property
+    def _needed(self) -> str:
+        return "GPU" if self.device is Device.CUDA else "CPU"
 
     def _watch(self) -> None:
-        """Look for nodes until the run stops.
-
-        In a thread of its own: a head that does not answer holds up whoever asks it, and what came
-        must be taken, and what is in flight be canceled, without it.
-        """
-        try:
-            while not self.stopping.wait(_NODES):
-                self._look()
-        except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
-            self.events.put(error)
+        while not self.stopping.wait(_NODES):
+            self._look()
 
     def _look(self) -> None:
         self.able = _able(self.device)
@@ -147,152 +165,86 @@ class Cluster:
         if self.able:
             self.inhabited = self.looked
 
-    def _send_and_take(self) -> None:
-        import ray
-
-        self._look()
-        if not self.able:
-            needed = "GPU" if self.device is Device.CUDA else "CPU"
-            raise refuse(Problem("--ray", f"the cluster has no node with a {needed}"))
-        ray.cloudpickle.register_pickle_by_value(arrival)
-        self.name, archive = pack(self.planned.project)
-        self.archive = ray.put(archive)
-        gpus = int(self.device is Device.CUDA)
-        # What a lost node leaves is sent elsewhere by us: only we know what came back.
-        self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, num_returns="streaming")(
-            arrival.arrive
-        )
-        self.watching.start()
-        try:
-            while (self.waiting or self.flying) and not self.stopping.is_set():
-                self._send()
-                if not self._take_ready(LOOK):
-                    self._strand()
-        finally:
-            self._end()
-            came_back(self.watching, _NODES)
-
     def _send(self) -> None:
         jobs = self.planned.terms.jobs
-        while self.waiting and (not jobs or len(self.flying) < jobs):
-            if self.stopping.is_set():
-                return
+        while self.waiting and not self.stopping.is_set() and not 0 < jobs <= len(self.flying):
             flight = self.waiting.popleft()
-            flight.avoided = frozenset({*self.barred, *flight.refusals})
+            avoided = {*self.barred, *flight.refusals}
             if self._is_stranded(flight):
                 self._unbuilt(flight)
                 continue
-            avoided = ",".join(sorted(flight.avoided))
-            where = {"label_selector": {"ray.io/node-id": f"!in({avoided})"}} if avoided else {}
-            parcel = Parcel(
-                planned=self.planned, unit=flight.left, before=flight.unconfirmed(self._doubted)
-            )
-            task = self.task.options(**where)
-            sent = (self.name, self.archive, parcel.packed(), kind(), self.environ)
-            self.flying[task.remote(*sent)] = flight
+            labels = {"ray.io/node-id": f"!in({','.join(sorted(avoided))})"} if avoided else None
+            unconfirmed = flight.unconfirmed(self._doubted)
+            parcel = Parcel(planned=self.planned, unit=flight.left, before=unconfirmed)
+            task = self.task.options(**({"label_selector": labels} if labels else {}))
+            self.flying[task.remote(parcel.packed(), kind(), self.environ)] = flight
 
     def _strand(self) -> None:
-        """Give up units that no living node may run."""
+        """Give up what no living node may run: Ray itself would wait for one for ever."""
         import ray
 
-        # Ray itself waits for ever for a node that no longer exists.
+        deserted = self.looked - self.inhabited > _DESERTED
+        reason = f"the cluster has had no node with a {self._needed} for {_DESERTED:.0f} s"
         for task, flight in list(self.flying.items()):
-            if not flight.node and self._is_stranded(flight):
+            if deserted or (not flight.node and self._is_stranded(flight)):
                 with contextlib.suppress(ValueError):  # it may have ended by now
                     ray.cancel(task, force=True)
                 del self.flying[task]
-                self._unbuilt(flight)
-        if self._is_deserted():
-            self._give_up()
-
-    def _is_deserted(self) -> bool:
-        """Say whether there has been no node for long that has what a task asks for."""
-        return self.looked - self.inhabited > _DESERTED
-
-    def _give_up(self) -> None:
-        """Give up all that is left."""
-        import ray
-
-        needed = "GPU" if self.device is Device.CUDA else "CPU"
-        reason = f"the cluster has had no node with a {needed} for {_DESERTED:.0f} s"
-        self.tell(f"  {reason}; what is left is given up")
-        for task in self.flying:
-            with contextlib.suppress(ValueError):  # it may have ended by now
-                ray.cancel(task, force=True)
-        for flight in (*self.flying.values(), *self.waiting):
-            self.events.put(Lost(unit=flight.left, reason=reason))
-        self.flying.clear()
-        self.waiting.clear()
+                if deserted:
+                    self.waiting.appendleft(flight)
+                else:
+                    self._unbuilt(flight)
+        if deserted:
+            self.tell(f"  {reason}; what is left is given up")
+            for flight in self.waiting:
+                self.events.put(Lost(unit=flight.left, reason=reason))
+            self.waiting.clear()
 
     def _is_stranded(self, flight: Flight) -> bool:
-        return bool(flight.avoided) and not self.able - flight.avoided
+        avoided = {*self.barred, *flight.refusals}
+        return bool(avoided) and not self.able - avoided
 
     def _doubted(self, row: Observation) -> bool:
         return self.planned.doubted(row, self.planned.environment(row))
 
-    def _take_ready(self, seconds: float) -> bool:
-        """Take what has come; say whether anything has."""
-        import ray
-
-        if not self.flying:
-            return False
-        ready, _ = ray.wait(list(self.flying), num_returns=1, timeout=seconds, fetch_local=False)
-        for task in ready:
-            self._take(task)
-        return bool(ready)
-
     def _take(self, task: Any) -> None:  # noqa: ANN401 - Ray's generator has no type of its own
+        """Take the next event of a task that has one, or its end."""
         import ray
 
-        flight = self.flying[task]
+        flight = self.flying.pop(task)
         try:
-            # Not `next(task)`: canceling ends the stream at once, and `next` then waits for the
-            # end of the task, without a limit.
-            coming = task._next_sync(timeout_s=LOOK)  # noqa: SLF001 - no public way has a limit
-            if coming.is_nil():
-                self.flying[task] = self.flying.pop(task)  # the others have their turn first
-                return
-            message: Message = ray.get(coming, timeout=_COMING)
+            message = ray.get(next(task), timeout=_COMING)
         except StopIteration:
-            del self.flying[task]
-            if flight.refused:
-                self._refused(flight)
-            elif flight.broke:
-                self._lost(flight, flight.broke)
-            else:
-                self.events.put(Done(unit=flight.unit))
+            self.events.put(Done(unit=flight.unit))
+        except UnfitError as error:
+            self.barred[flight.node] = _said(error)
+            self._refused(flight, _said(error))
+        except BrokenError as error:
+            self._lost(flight, _said(error))
         except ray.exceptions.RayError as error:
-            del self.flying[task]
-            self._lost(flight, _why(error))
+            said = _HOSTS.sub("<host>", anonymous(" ".join(str(error).split())))
+            self._lost(flight, f"{type(error).__name__}: {shorten(said, _REASON)}")
         else:
-            self._message(flight, message)
+            if isinstance(message, bytes):
+                event: Event = pickle.loads(message)  # noqa: S301 - our own node sent it
+                if isinstance(event, Unbuilt):
+                    self._refused(flight, event.reason)
+                    return
+                if not isinstance(event, Observation) or flight.is_news(event):
+                    self.events.put(event)
+            else:
+                flight.node, flight.kind = message
+            self.flying[task] = flight  # behind the others, which have their turn first
 
-    def _message(self, flight: Flight, message: Message) -> None:
-        match message:
-            case Arrived():
-                flight.node, flight.kind = message.node, message.kind
-            case bytes():
-                for event in flight.frames.add(message):
-                    if isinstance(event, Unbuilt):
-                        flight.refused = event.reason
-                    elif not isinstance(event, Observation) or flight.is_news(event):
-                        self.events.put(event)
-            case Unfit():
-                self.barred[flight.node] = message.reason
-                flight.refused = message.reason
-            case Broke():
-                flight.broke = message.reason
-
-    def _refused(self, flight: Flight) -> None:
+    def _refused(self, flight: Flight, reason: str) -> None:
         """Try another node; where all that there are refuse, the unit cannot be built."""
-        name, reason = flight.unit.environment, flight.refused
         flight.refusals[flight.node] = reason
         node = f"node {flight.node[:_SHOWN]} ({flight.kind})"
-        self.tell(f"  {node} cannot run {name}: {shorten(reason, _REASON)}")
-        if self.able - self.barred.keys() - flight.refusals.keys():
-            self._again(flight)
-        else:
+        self.tell(f"  {node} cannot run {flight.unit.environment}: {shorten(reason, _REASON)}")
+        if self._is_stranded(flight):
             self._unbuilt(flight)
+        else:
+            self._again(flight)
 
     def _unbuilt(self, flight: Flight) -> None:
         reasons = flight.refusals or self.barred
@@ -321,8 +273,7 @@ class Cluster:
     def _again(self, flight: Flight) -> None:
         if not self.stopping.is_set():
             # Where it was is forgotten; what came back stays, and where it was refused.
-            flight.node, flight.kind, flight.refused, flight.broke = "", "", "", ""
-            flight.frames = Frames()
+            flight.node, flight.kind = "", ""
             self.waiting.appendleft(flight)
 
     def _end(self) -> None:
@@ -332,11 +283,18 @@ class Cluster:
         self.stopping.set()
         for task in self.flying:
             ray.cancel(task)
-        deadline = time.monotonic() + _ENDING
-        # Who has not ended by then is killed by its node once we have left the cluster. Not by
+        # What has not ended by then is killed by its node once we have left the cluster. Not by
         # `force=True`: a task that ends in the same moment makes Ray abort this process.
-        while self.flying and time.monotonic() < deadline:
-            self._take_ready(LOOK)
+        ends = {task.completed(): task for task in self.flying}
+        ended, _ = ray.wait([*ends], num_returns=len(ends), timeout=_ENDING) if ends else ([], [])
+        for task in map(ends.__getitem__, ended):
+            while task in self.flying:
+                self._take(task)
+
+
+def _said(error: BaseException) -> str:
+    """Return the text that a task raised, which Ray wraps in one of its own."""
+    return str(getattr(error, "cause", error))
 
 
 def _able(device: Device) -> set[str]:
@@ -349,9 +307,3 @@ def _able(device: Device) -> set[str]:
         for node in ray.nodes()
         if node["Alive"] and all(node["Resources"].get(name, 0) >= 1 for name in resources)
     }
-
-
-def _why(error: BaseException) -> str:
-    """Return what Ray says of a loss, without what names a machine."""
-    said = _HOSTS.sub("<host>", anonymous(" ".join(str(error).split())))
-    return f"{type(error).__name__}: {shorten(said, _REASON)}"

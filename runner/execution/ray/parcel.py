@@ -1,23 +1,21 @@
 """What a node is sent, and the process there that reads it and answers with events.
 
-It is sent its part of a run, the user's settings, and the runner as an archive.
+It is sent its part of a run, the user's settings, and the runner as Ray's working directory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
-import io
 import math
 import os
 import pickle
 import re
+import shutil
 import signal
 import sys
-import zipfile
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +24,6 @@ from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, refuse
 from repromatrix.runner.execution.events import Done, Event, Ready, Unbuilt
 from repromatrix.runner.execution.hardware import has_cuda
-from repromatrix.runner.execution.ray.task import framed
 from repromatrix.runner.execution.run import Run, every_cell, runner_files
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Source
@@ -36,7 +33,7 @@ from repromatrix.runner.paths import CODE, ROOT, Paths
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.project import Project
 from repromatrix.runner.signals import answering
-from repromatrix.runner.subprocesses import anonymous
+from repromatrix.runner.subprocesses import anonymous, message_pipe
 from repromatrix.runner.worker import process_control
 
 
@@ -134,38 +131,21 @@ def _main(planned: Run) -> str:
     return "" if origin.told or _SECRET.search(origin.requirement) else origin.requirement
 
 
-_DATE = (1980, 1, 1, 0, 0, 0)
-_ALLOWED = 0o644 << 16
-
-
-def pack(project: Project) -> tuple[str, bytes]:
-    """Return an archive, and the name under which nodes keep it.
-
-    It holds the runner, the cases, the locks and the pins; nothing else, and nothing secret.
-    """
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w") as archive:
-        for name, path in sorted({*_files(project)}):
-            about = zipfile.ZipInfo(name, _DATE)
-            about.compress_type = zipfile.ZIP_DEFLATED
-            about.external_attr = _ALLOWED
-            archive.writestr(about, path.read_bytes())
-    whole = content.getvalue()
-    return hashlib.sha256(whole).hexdigest()[:16], whole
-
-
-def _files(project: Project) -> Iterator[tuple[str, Path]]:
-    yield "pyproject.toml", ROOT / "pyproject.toml"
-    yield from runner_files(project.paths)
+def write_code(project: Project, folder: Path) -> None:
+    """Write what a node needs into a folder: runner, cases, locks and pins; nothing secret."""
+    files = {"pyproject.toml": ROOT / "pyproject.toml", **dict(runner_files(project.paths))}
     for case in project.cases.values():
-        yield shipped(case, project.paths), Path(case.path)
-        if case.beside:
-            for path in Path(case.beside).rglob("*.py"):
-                yield f"repromatrix/{path.relative_to(CODE.parent).as_posix()}", path
+        files[shipped(case, project.paths)] = Path(case.path)
+        for path in Path(case.beside).rglob("*.py") if case.beside else ():
+            files[f"repromatrix/{path.relative_to(CODE.parent).as_posix()}"] = path
+    for name, path in files.items():
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, place)
 
 
 def shipped(case: Case, paths: Paths) -> str:
-    """Return where a case's file lies in the archive: a file of somebody's own among the cases."""
+    """Return where a case's file lies on a node: a file of somebody's own among the cases."""
     path = Path(case.path)
     if path.is_relative_to(paths.cases):
         return f"cases/{path.relative_to(paths.cases).as_posix()}"
@@ -174,7 +154,7 @@ def shipped(case: Case, paths: Paths) -> str:
 
 def main() -> None:
     """Run the unit; a worker that ends ends this process, and with it everything below."""
-    _root, _packages, worker, answers = sys.argv[1:]
+    _root, _packages, worker, answering_through = sys.argv[1:]
     try:
         # What is being ended must not be interrupted again.
         with answering(signal.SIGINT, signal.SIGTERM, quiet=math.inf):
@@ -183,16 +163,13 @@ def main() -> None:
             process_control.interrupt_with_parent(int(worker))
             if os.getppid() != int(worker):  # it ended before we asked
                 sys.exit(ExitCode.INTERRUPTED)
-            _answer(unpacked(sys.stdin.buffer.read()), int(answers))
+            parcel = unpacked(sys.stdin.buffer.read())
+            answers = message_pipe(int(answering_through), writes=True)
+            with contextlib.closing(_events(parcel)) as events:
+                for event in events:
+                    answers.send(event)
     except (Interrupted, BrokenPipeError):
         sys.exit(ExitCode.INTERRUPTED)
-
-
-def _answer(parcel: Parcel, descriptor: int) -> None:
-    with os.fdopen(descriptor, "wb") as pipe, contextlib.closing(_events(parcel)) as events:
-        for event in events:
-            pipe.write(framed(event))
-            pipe.flush()
 
 
 def _events(parcel: Parcel) -> Generator[Event]:
