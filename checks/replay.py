@@ -27,7 +27,7 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.confirmation import visits
-from repromatrix.runner.planning.due import due
+from repromatrix.runner.planning.plan import due
 from repromatrix.runner.project import Project
 
 VISITS = 24

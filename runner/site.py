@@ -43,8 +43,7 @@ from repromatrix.runner.model.cell import Cell, Environment, Source
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import CODE, Paths
-from repromatrix.runner.planning.due import due
-from repromatrix.runner.planning.plan import Axes
+from repromatrix.runner.planning.plan import Axes, due
 from repromatrix.runner.project import Project, informed, torches_in, with_torches
 from repromatrix.runner.subprocesses import lock
 

@@ -42,7 +42,7 @@ from repromatrix.runner.model.outcomes import Device, Outcome, Verdict
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.budget import Budget, Costs, costs
 from repromatrix.runner.planning.budget import seconds as seconds_of
-from repromatrix.runner.planning.due import due
+from repromatrix.runner.planning.plan import due
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project

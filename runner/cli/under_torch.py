@@ -14,7 +14,7 @@ from repromatrix.runner.files import UnwritableError
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.environment_name import with_torch
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.planning.other_torch import telling
+from repromatrix.runner.planning.plan import telling
 from repromatrix.runner.planning.selection import one_of
 from repromatrix.runner.project import Project
 

@@ -25,7 +25,7 @@ from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Reading
-from repromatrix.runner.planning.plan import applicable, missing
+from repromatrix.runner.planning.plan import answered, applicable
 
 if TYPE_CHECKING:
     from repromatrix.runner.compare.sides import DiffRequest
@@ -87,7 +87,9 @@ class CheckoutRuns:
         }
         due = applicable(cells, cases, environment)
         if not self.asked.rerun:
-            due = missing(due, cases, environment, known)
+            due = tuple(
+                cell for cell in due if not answered(known.get(cell), cases[cell.case], environment)
+            )
         return CheckoutTrial(
             base=base, environment=environment, recipe=recipe, cells=cells, due=due
         )

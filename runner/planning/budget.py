@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.model.cell import Cell
@@ -68,15 +69,6 @@ def _kind(cell: Cell) -> _Kind:
     return cell.case, cell.workaround, cell.precision, cell.device
 
 
-def cells_that_fit(cells: Sequence[Cell], costs: Costs, seconds: float) -> int:
-    """Return how many of the first cells can be run one after the other in some time."""
-    for count, cell in enumerate(cells):
-        seconds -= costs.of_cell(cell)
-        if seconds < 0:
-            return count
-    return len(cells)
-
-
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _SHAPE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([smh])")
 
@@ -110,9 +102,9 @@ class Budget:
         """Return what of a unit can still end in time at this machine's pace, maybe no cell."""
         # This machine may be slower than estimated; what says that it is faster is not believed.
         slower = max(1.0, self.took / self.estimated) if self.estimated else 1.0
-        left = self._left() / slower
-        room = (left - self.costs.of_begin(unit.environment)) * self.beside
-        return replace(unit, cells=unit.cells[: cells_that_fit(unit.cells, self.costs, room)])
+        room = (self._left() / slower - self.costs.of_begin(unit.environment)) * self.beside
+        spent = accumulate(map(self.costs.of_cell, unit.cells))
+        return replace(unit, cells=unit.cells[: sum(seconds <= room for seconds in spent)])
 
     def begin(self, unit: Unit) -> None:
         """Note that a unit is begun."""

@@ -1,7 +1,10 @@
-"""The plan of a run: missing or stale cells by environment, and the cells that decide. Pure.
+"""The plan of a run: cells by environment, those that decide, and those that are due. Pure.
 
 Cells that decide are both sides of every expected change, both ends of every line, and `main`; then
 the middle between two measured cells that disagree, so that plan after plan closes in.
+
+A case that starts processes or compiles takes far longer than others, and many workarounds stand
+where their case passes without them: neither is due on every release (`due`).
 """
 
 from __future__ import annotations
@@ -16,10 +19,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeVar
 
+from packaging.version import Version
+
 from repromatrix.runner.judging.ranges import Segment, axes, fails, segments
 from repromatrix.runner.judging.verdicts import covering, is_current, live
-from repromatrix.runner.model.case import Case, Failure
-from repromatrix.runner.model.cell import Cell, Environment, obstacles
+from repromatrix.runner.model.case import PLAIN, Case, Failure, Isolation, Trigger
+from repromatrix.runner.model.cell import Cell, Environment, Source, belongs, obstacles
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 
@@ -53,20 +58,6 @@ def applicable(
         if not obstacles(cases[name], environment, device):
             kept.extend(some)
     return tuple(kept)
-
-
-def missing(
-    cells: Iterable[Cell],
-    cases: Mapping[str, Case],
-    environment: Environment,
-    known: Mapping[Cell, Observation],
-) -> tuple[Cell, ...]:
-    """Keep the cells that no current evidence answers for, or about which machines disagree."""
-    if not known:
-        return tuple(cells)
-    return tuple(
-        cell for cell in cells if not answered(known.get(cell), cases[cell.case], environment)
-    )
 
 
 def answered(row: Observation | None, case: Case, environment: Environment) -> bool:
@@ -219,3 +210,95 @@ def _unbuildable(seen: Observation | None) -> bool:
 def _said(seen: Observation) -> object:
     """Return how a cell behaved; what proves nothing says nothing, in whatever way."""
     return seen.kind if fails(seen) is not None else None
+
+
+_HEAVY = frozenset({Trigger.COMPILE, Trigger.DISTRIBUTED})
+
+
+def is_heavy(case: Case) -> bool:
+    """Say whether a case starts processes or compiles."""
+    block = case.block
+    return (
+        block.processes > 1
+        or block.isolation is Isolation.PROCESS
+        or not _HEAVY.isdisjoint(block.triggers)
+    )
+
+
+def due(grid: Axes, known: Mapping[Cell, Observation]) -> Callable[[Cell], bool]:
+    """Return what says whether a cell of the grid is due, by expectations and what is known.
+
+    On a release that is not the newest of its minor line, and not beside a change, two kinds of
+    cells are not due: those of a case that starts processes or compiles, and those of a workaround
+    where its case passes in that precision. What is known to deny its neighbours is a change.
+    """
+    decisive = deciding(grid, known)
+    newest = _newest_of_lines(grid.environments)
+    failing = _failing(grid, known)
+
+    def is_due(cell: Cell) -> bool:
+        if cell.environment in newest or cell in decisive:
+            return True
+        plain = cell._replace(workaround=PLAIN)
+        if decisive.get(plain) is Why.CHANGE:
+            return True
+        if is_heavy(grid.cases[cell.case]):
+            return False
+        return cell == plain or plain in failing
+
+    return is_due
+
+
+def _newest_of_lines(environments: Mapping[str, Environment]) -> frozenset[str]:
+    """Return the newest release of each minor line, and all that is no release."""
+    newest: dict[object, str] = {}
+    for name, environment in environments.items():
+        line: object = name
+        if environment.source is Source.RELEASE:
+            line = (Version(environment.column).release[:2], environment.extras)
+        newest[line] = name
+    return frozenset(newest.values())
+
+
+def _failing(grid: Axes, known: Mapping[Cell, Observation]) -> frozenset[Cell]:
+    """Return the plain cells that are expected or known to fail."""
+    found = {cell for cell, row in known.items() if not cell.workaround and fails(row)}
+    for case, environment in itertools.product(grid.cases.values(), grid.environments.values()):
+        if belongs(case, environment) and (entries := live(case, environment)):
+            for precision in grid.precisions:
+                cell = Cell(case.name, PLAIN, environment.name, precision, grid.device)
+                if covering(entries, cell) is not None:
+                    found.add(cell)
+    return frozenset(found)
+
+
+def telling(
+    case: Case,
+    environments: Mapping[str, Environment],
+    known: Mapping[Cell, Observation],
+    device: Device,
+) -> tuple[str, ...]:
+    """Return the releases, oldest first, on which to measure a case under another torch.
+
+    They are on both sides of what changes, and both ends: what a case does between two changes it
+    is taken to do under any torch. A change is one of outcome or signature between neighbours that
+    were judged, in any precision, with or without a workaround. Both ends are those of what was
+    judged, or of what applies.
+    """
+    line = [
+        point.environment
+        for point in axes(case, environments)[0]
+        if environments[point.environment].source is Source.RELEASE
+        and not obstacles(case, environments[point.environment], device)
+    ]
+    series: dict[tuple[str, str], dict[str, Observation]] = {}
+    for cell, row in known.items():
+        if cell.case == case.name and cell.device is device and fails(row) is not None:
+            series.setdefault((cell.workaround, cell.precision), {})[cell.environment] = row
+    judged = [name for name in line if any(name in rows for rows in series.values())] or line
+    wanted = {*judged[:1], *judged[-1:]}
+    for rows in series.values():
+        for older, newer in itertools.pairwise(name for name in line if name in rows):
+            if rows[older].kind != rows[newer].kind:
+                wanted.update((older, newer))
+    return tuple(name for name in line if name in wanted)

@@ -24,7 +24,6 @@ from repromatrix.runner.planning.budget import (
     FORK,
     IMPORT,
     Budget,
-    cells_that_fit,
     costs,
     seconds,
 )
@@ -98,19 +97,6 @@ def test_what_comes_first_fits(sizes: list[int], room: float, workers: int) -> N
     assert first == tuple(units[: len(first)])
     assert sum(map(known.of_unit, first)) <= room * workers
     assert all(budget.fitting(one).cells == one.cells for one in first)
-
-
-@given(
-    st.lists(st.floats(min_value=0, max_value=9), max_size=9), st.floats(min_value=0, max_value=40)
-)
-def test_as_many_of_the_first_cells_are_taken_as_fit(took: list[float], room: float) -> None:
-    cells = [cell(str(number)) for number, _ in enumerate(took)]
-    known = costing(*(row(str(number), one) for number, one in enumerate(took)))
-    count = cells_that_fit(cells, known, room)
-    spent = [sum(map(known.of_cell, cells[:some])) for some in range(len(cells) + 1)]
-
-    assert spent[count] <= room + 1e-6
-    assert count == len(cells) or spent[count + 1] > room - 1e-6
 
 
 def test_on_a_machine_that_turns_out_slower_less_is_begun() -> None:

@@ -1,22 +1,21 @@
-"""Which cells are due: never one whose result could not be told from those of others."""
+"""Which cells are due: also under another torch, where a result tells most."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING
 
-from factories import BREAKS, case, cell, environment, environments, provenance, seen
+from factories import BREAKS, case, cell, environment, environments, failed, provenance, seen
 
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.planning.due import due, is_heavy
-from repromatrix.runner.planning.plan import Axes
+from repromatrix.runner.planning.plan import Axes, due, is_heavy, telling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from repromatrix.runner.model.case import Case
-    from repromatrix.runner.model.cell import Environment
+    from repromatrix.runner.model.cell import Cell, Environment
     from repromatrix.runner.model.observation import Observation
 
 NAMES = tuple(f"4.{49 + minor}.{patch}" for minor in range(5) for patch in range(3))
@@ -90,3 +89,50 @@ def test_what_is_no_release_is_always_due() -> None:
     found = due_on(of, Precision.BF16, held={**LINE, pair.name: pair, "main": main})
 
     assert {pair.name, "main"} <= set(found)
+
+
+POINTS = ("4.49.0", "4.50.0", "4.50.1", "4.51.0", "4.52.0", "4.53.0", "4.54.0")
+POINTED = environments(*POINTS)
+
+
+def known(
+    signs: str, precision: Precision = Precision.BF16, workaround: str = ""
+) -> dict[Cell, Observation]:
+    """Return a row a release: `+` passes, `-` fails, `!` fails otherwise, `.` was not run."""
+    found = {}
+    for name, sign in zip(POINTS, signs, strict=True):
+        at = cell(name, precision, workaround=workaround)
+        how = failed("KeyError", "other") if sign == "!" else None
+        outcome = Outcome.PASSES if sign == "+" else Outcome.FAILS
+        if sign != ".":
+            found[at] = seen(outcome, at, how=how)
+    return found
+
+
+def test_both_sides_of_every_change_and_both_ends_are_told() -> None:
+    found = telling(TOY, POINTED, known("++--+++"), Device.CPU)
+
+    assert found == ("4.49.0", "4.50.0", "4.50.1", "4.51.0", "4.52.0", "4.54.0")
+
+
+def test_another_message_is_a_change_and_a_gap_is_none() -> None:
+    assert telling(TOY, POINTED, known("--.!!--"), Device.CPU) == (
+        *("4.49.0", "4.50.0", "4.51.0", "4.52.0", "4.53.0", "4.54.0"),
+    )
+    assert telling(TOY, POINTED, known("+.+.+++"), Device.CPU) == ("4.49.0", "4.54.0")
+
+
+def test_the_changes_of_all_precisions_and_workarounds_count_together() -> None:
+    rows = known("+++++++") | known("-++++++", Precision.FP16) | known("+++++--", workaround="a")
+
+    assert telling(TOY, POINTED, rows, Device.CPU) == (
+        *("4.49.0", "4.50.0", "4.52.0", "4.53.0", "4.54.0"),
+    )
+
+
+def test_the_ends_are_those_of_what_was_judged_or_of_what_applies() -> None:
+    newer = case(BREAKS, dependencies=("torch", "transformers>=4.51"))
+
+    assert telling(TOY, POINTED, known("..+++.."), Device.CPU) == ("4.50.1", "4.52.0")
+    assert telling(newer, POINTED, {}, Device.CPU) == ("4.51.0", "4.54.0")
+    assert telling(TOY, POINTED, known("++--+++"), Device.CUDA) == ("4.49.0", "4.54.0")

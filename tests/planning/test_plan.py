@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.runner.planning.plan import Unit, applicable, coarse_to_fine, missing, plan
+from repromatrix.runner.planning.plan import Unit, answered, applicable, coarse_to_fine, plan
 
 TOY = case("workarounds.eager = 'Choose eager.'")
 CASES = {TOY.name: TOY}
@@ -42,10 +42,6 @@ def test_wherever_a_run_stops_the_gaps_are_alike(size: int, data: st.DataObject)
     assert max(gaps) <= 2 * min(gaps) + 2
 
 
-def test_a_table_is_refined_from_both_ends_to_the_middles() -> None:
-    assert coarse_to_fine("abcde") == ("e", "a", "c", "b", "d")
-
-
 def test_the_cells_of_a_case_come_plain_first() -> None:
     expected = [
         cell("4.50.0", precision, workaround=workaround)
@@ -60,8 +56,9 @@ def test_what_machines_dispute_is_missing_though_it_is_current() -> None:
     row = seen(ran=CURRENT)
     disputed = dataclasses.replace(row, unstable=True, sides=(row, row))
 
-    assert missing([row.cell], CASES, HERE, {row.cell: row}) == ()
-    assert missing([row.cell], CASES, HERE, {row.cell: disputed}) == (row.cell,)
+    assert answered(row, TOY, HERE)
+    assert not answered(disputed, TOY, HERE)
+    assert not answered(None, TOY, HERE)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +85,6 @@ def test_evidence_answers_until_case_environment_or_protocol_change(
     ran = dataclasses.replace(CURRENT, **changes)  # type: ignore[arg-type]
 
     assert expected is is_current(seen(outcome, ran=ran), TOY, HERE)
-
-
-def test_only_cells_without_current_evidence_are_missing() -> None:
-    done, stale, new = (cell(precision=precision) for precision in Precision)
-    old = dataclasses.replace(CURRENT, case_digest="old")
-    known = {done: seen(at=done, ran=CURRENT), stale: seen(at=stale, ran=old)}
-
-    assert missing([done, stale, new], CASES, HERE, known) == (stale, new)
 
 
 def test_cells_whose_case_cannot_be_run_there_are_left_out() -> None:
