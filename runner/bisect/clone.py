@@ -11,8 +11,12 @@ from pathlib import Path
 from repromatrix.runner.bisect import git_lines
 from repromatrix.runner.bisect.git_lines import Points, Routes, TaggedCommit
 from repromatrix.runner.bisect.repository import OPTION, Repository, find_sources, open_repository
-from repromatrix.runner.environments.commits import Declaration
-from repromatrix.runner.environments.declared import FILES, UndeclaredError, declared
+from repromatrix.runner.environments.commits import (
+    FILES,
+    Declaration,
+    UndeclaredError,
+    read_requirements,
+)
 from repromatrix.runner.environments.development import PackageSources, repository_of
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.evidence.commits import OWNER
@@ -90,7 +94,7 @@ class Clone:
     def _read(self, commit: str) -> tuple[str, ...]:
         """Return the version that a commit claims, and what it needs."""
         if commit not in self.read:
-            found = declared(lambda path: self.repository.blob(commit, path))
+            found = read_requirements(lambda path: self.repository.blob(commit, path))
             claims = self.repository.claims(commit, self.sources)
             self.read[commit] = (claims, *map(str, found))
         return self.read[commit]

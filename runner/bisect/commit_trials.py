@@ -15,8 +15,7 @@ from repromatrix.runner.bisect.oracle import CaseQuestion, why_unknown
 from repromatrix.runner.bisect.repository import SHORT, Worktree, claimed_or_nothing
 from repromatrix.runner.bisect.search import Answer, agreed
 from repromatrix.runner.environments.building import Built, UnbuildableError
-from repromatrix.runner.environments.commits import Home
-from repromatrix.runner.environments.declared import UndeclaredError
+from repromatrix.runner.environments.commits import Home, UndeclaredError
 from repromatrix.runner.environments.development import with_commit
 from repromatrix.runner.environments.locks import NoSolutionError
 from repromatrix.runner.errors import ExitCode, Problem, refuse

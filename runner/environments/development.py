@@ -20,8 +20,12 @@ from packaging.version import Version
 from repromatrix.runner import subprocesses
 from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import Built, Recipe, UnbuildableError, build
-from repromatrix.runner.environments.commits import Declaration, Home
-from repromatrix.runner.environments.declared import UndeclaredError, declared
+from repromatrix.runner.environments.commits import (
+    Declaration,
+    Home,
+    UndeclaredError,
+    read_requirements,
+)
 from repromatrix.runner.environments.locks import compile_lock, markers
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.git import list_remote, run_git, without_credentials
@@ -361,7 +365,7 @@ def _declared(path: Path, package: str, state: SourceState) -> Declaration:
 
     needs: tuple[str, ...] = ()
     with contextlib.suppress(UndeclaredError):
-        needs = tuple(map(str, declared(read)))
+        needs = tuple(map(str, read_requirements(read)))
     day = dt.datetime.now(tz=dt.UTC)
     if state.commit and not state.content:
         committed = _ask_git(path, "log", "-1", "--format=%cI")

@@ -12,6 +12,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -87,19 +88,17 @@ def release_inputs(matrix: Matrix, release: Release) -> tuple[str, ...]:
 
 def header(matrix: Matrix, release: Release) -> str:
     """Return the first lines of a lock: the command, and the identity of its inputs."""
-    return _head(release.name, release_inputs(matrix, release), _without_torch(matrix))
+    return _head(release.name, release_inputs(matrix, release), matrix.torch.version)
 
 
-def _head(name: str, lines: Sequence[str], note: str) -> str:
+def _head(name: str, lines: Sequence[str], torch: str = "", note: str = "") -> str:
+    """Return the first lines of a lock that has no `torch`, or of which there is a `note`."""
+    note = note or f"torch {torch} and its accelerator packages are left out"
     return (
         f"# Made by: nox -s lock -- {name}\n"
         f"# {lines[-1]}; {note}.\n"
         f"# input: {inputs_digest(lines)}\n"
     )
-
-
-def _without_torch(matrix: Matrix) -> str:
-    return f"torch {matrix.torch.version} and its accelerator packages are left out"
 
 
 def resolve_release(matrix: Matrix, release: Release) -> str:
@@ -135,34 +134,47 @@ def compile_lock(  # noqa: PLR0913 - what is resolved, when, and what it is held
     NoSolutionError, and RunnerError where the index does not answer, with the resolver's reason.
     """
     # With --exclude-newer, uv 0.13 silently drops preferred pins: there only `bound` keeps them.
-    torch = matrix.torch
     with scratch() as folder:
-        (folder / "in.txt").write_text(
-            "\n".join([*wanted, f"torch=={torch.version}", ""]), encoding="utf-8"
-        )
         (folder / "uv.toml").write_text(_metadata(matrix) + metadata, encoding="utf-8")
         (folder / "out.txt").write_text(preferred, encoding="utf-8")
-        (folder / "bound.txt").write_text("".join(f"{line}\n" for line in bound), encoding="utf-8")
-        (folder / "over.txt").write_text(
-            "".join(f"{line}\n" for line in overrides), encoding="utf-8"
-        )
-        done = uv.call(
-            *("pip", "compile", folder / "in.txt", "--config-file", folder / "uv.toml"),
-            *("--output-file", folder / "out.txt", "--constraints", folder / "bound.txt"),
+        for name, lines in (("bound.txt", bound), ("over.txt", overrides)):
+            (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        options = (
+            *("--config-file", folder / "uv.toml", "--constraints", folder / "bound.txt"),
             *(("--overrides", folder / "over.txt") if overrides else ()),
             *(("--python-platform", platform) if platform else ("--universal",)),
-            *("--python-version", matrix.python, "--fork-strategy", "fewest", "--generate-hashes"),
-            *("--no-annotate", "--no-header", "--quiet"),
+            *("--fork-strategy", "fewest"),
             *("--no-emit-package", "torch", "--no-emit-package", "triton"),
             *(_dates(matrix, until, dated) if until else ()),
-            without=_FIND_LINKS,
-            told=told,
         )
-        if done.code == 1:
-            raise NoSolutionError(_unresolved(where, done.err).faults)
-        if done.code != 0:
-            raise _unresolved(where, done.err)
-        return (folder / "out.txt").read_text(encoding="utf-8")
+        wanted = [*wanted, f"torch=={matrix.torch.version}"]
+        return _compiled(matrix, wanted, folder, options, where=where, told=told)
+
+
+def _compiled(  # noqa: PLR0913 - what is resolved, and how
+    matrix: Matrix,
+    wanted: Sequence[str],
+    folder: Path,
+    options: Sequence[str | Path],
+    *,
+    where: str,
+    told: Mapping[str, str] | None = None,
+    without: frozenset[str] = _FIND_LINKS,
+) -> str:
+    """Let uv resolve requirements in a folder; raises NoSolutionError and RunnerError."""
+    (folder / "in.txt").write_text("\n".join([*wanted, ""]), encoding="utf-8")
+    done = uv.call(
+        *("pip", "compile", folder / "in.txt", "--output-file", folder / "out.txt"),
+        *("--python-version", matrix.python, "--generate-hashes"),
+        *("--no-annotate", "--no-header", "--quiet", *options),
+        without=without,
+        told=told,
+    )
+    if done.code == 1:
+        raise NoSolutionError(_unresolved(where, done.err).faults)
+    if done.code != 0:
+        raise _unresolved(where, done.err)
+    return (folder / "out.txt").read_text(encoding="utf-8")
 
 
 def _dates(matrix: Matrix, until: dt.date, dated: Sequence[str]) -> list[str]:
@@ -292,7 +304,7 @@ def resolve_derived(matrix: Matrix, base: Lock, name: str) -> str:
     named = [*changed, *parts.extras]
     until = _until(matrix, parts)
     note = f"only what differs from {base.name}.txt"
-    head = _head(name, derived_inputs(matrix, base, name), note)
+    head = _head(name, derived_inputs(matrix, base, name), note=note)
     try:
         whole = compile_lock(matrix, wanted, until=until, where=name, bound=kept, dated=named)
     except NoSolutionError as error:
@@ -339,7 +351,7 @@ def stack_inputs(matrix: Matrix, stack: Stack) -> tuple[str, ...]:
 
 def resolve_stack(matrix: Matrix, stack: Stack) -> str:
     """Return the text of the lock of a stack; raises RunnerError with the resolver's reason."""
-    head = _head(stack.name, stack_inputs(matrix, stack), _without_torch(matrix))
+    head = _head(stack.name, stack_inputs(matrix, stack), matrix.torch.version)
     return head + compile_lock(
         matrix,
         [f"{stack.package}=={stack.version}", *map(str, stack.beside)],
@@ -367,26 +379,16 @@ def resolve_torch(matrix: Matrix, torch: OtherTorch) -> str:
     """
     lines = torch_inputs(matrix, torch)
     wanted = [f"torch=={torch.version}", *map(str, torch.requires)]
-    whole = compile_torch(matrix, wanted, where=torch.lock)
+    options = (
+        *("--python-platform", STACK_PLATFORM),
+        *("--exclude-newer", f"{matrix.torch.as_of}T23:59:59Z"),
+    )
+    without = _FIND_LINKS | {uv.BACKEND}
+    with scratch() as folder:
+        whole = _compiled(matrix, wanted, folder, options, where=torch.lock, without=without)
     named = {canonicalize_name(requirement.name) for requirement in torch.requires}
     note = "what is laid over the lock of a release"
-    return _head(torch.lock, lines, note) + torch_part(whole, named)
-
-
-def compile_torch(matrix: Matrix, wanted: Sequence[str], *, where: str) -> str:
-    """Resolve a torch with all that it needs, for Linux on x86-64 alone."""
-    with scratch() as folder:
-        (folder / "in.txt").write_text("\n".join([*wanted, ""]), encoding="utf-8")
-        done = uv.call(
-            *("pip", "compile", folder / "in.txt", "--output-file", folder / "out.txt"),
-            *("--python-platform", STACK_PLATFORM, "--python-version", matrix.python),
-            *("--generate-hashes", "--no-annotate", "--no-header", "--quiet"),
-            *("--exclude-newer", f"{matrix.torch.as_of}T23:59:59Z"),
-            without=_FIND_LINKS | {uv.BACKEND},
-        )
-        if done.code != 0:
-            raise _unresolved(where, done.err)
-        return (folder / "out.txt").read_text(encoding="utf-8")
+    return _head(torch.lock, lines, note=note) + torch_part(whole, named)
 
 
 def load_torch(paths: Paths, matrix: Matrix, version: str) -> Lock:
@@ -398,15 +400,6 @@ def load_torch(paths: Paths, matrix: Matrix, version: str) -> Lock:
     lock, faults = _read(paths, torch.lock, torch_inputs(matrix, torch), of_torch=True)
     _refuse(faults)
     return lock
-
-
-def load_under_torch(paths: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
-    """Read the lock of the torch that a name ends in, and lay it over `base`.
-
-    Raises RunnerError.
-    """
-    _, version = under_torch(name) or ("", "")
-    return under_torch_lock(base, load_torch(paths, matrix, version), name)
 
 
 def under_torch_lock(base: Lock, torch: Lock, name: str) -> Lock:
@@ -546,9 +539,12 @@ def load_all(
         with _collecting(faults):
             release, torch = base_of(matrix, name), under_torch(name)
             base = locks.get(torch[0] if torch else release.name)
-            if base is not None:  # else the fault of the base is reported
-                load = load_under_torch if torch else load_derived
-                locks[name] = load(paths, matrix, base, name)
+            if base is None:  # the fault of the base is reported
+                continue
+            if torch:
+                locks[name] = under_torch_lock(base, load_torch(paths, matrix, torch[1]), name)
+            else:
+                locks[name] = load_derived(paths, matrix, base, name)
     for stack in matrix.stacks:
         with _collecting(faults):
             locks[stack.name] = load_stack(paths, matrix, stack)

@@ -13,7 +13,7 @@ from repromatrix.runner.bisect.commit_trials import CommitRuns, CommitTrial, Tri
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.environments.building import Built
-from repromatrix.runner.environments.declared import UndeclaredError
+from repromatrix.runner.environments.commits import UndeclaredError
 from repromatrix.runner.environments.development import PackageSources
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from repromatrix.runner.environments.declared import UndeclaredError, declared
+from repromatrix.runner.environments.commits import UndeclaredError, read_requirements
 
 TABLE = """
 from setuptools import setup
@@ -22,7 +22,7 @@ NEEDS = ("huggingface-hub<2.0,>=1.5.0", "tokenizers>=0.22")
 def read(**texts: str) -> tuple[str, ...]:
     """Return what is declared; `setup` and `pyproject` are the texts of the two files."""
     files = {"setup.py": texts.get("setup"), "pyproject.toml": texts.get("pyproject")}
-    return tuple(map(str, declared(files.__getitem__)))
+    return tuple(map(str, read_requirements(files.__getitem__)))
 
 
 @pytest.mark.parametrize(
