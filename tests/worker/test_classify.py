@@ -23,111 +23,56 @@ def _exited(code: int) -> int:
     return code << 8
 
 
+def reported(code: int, error: str, message: str = "") -> dict[str, Any]:
+    return {"exit": code, "error_class": error, "message": message}
+
+
+def without(code: int) -> dict[str, Any]:
+    message = f"the process ended with exit code {code} and without a report"
+    return {"error_class": "MissingReport", "message": message}
+
+
 @pytest.mark.parametrize(
-    ("stopped", "status", "report", "expected"),
+    ("stopped", "status", "report", "outcome", "added"),
     [
-        ("", 0, {"exit": 0}, {"exit": 0, "outcome": "passes"}),
+        ("", 0, {"exit": 0}, "passes", {}),
+        ("", 0, {"exit": False}, "passes", {}),
+        ("", signal.SIGKILL, {"exit": 0}, "passes", {}),
+        ("", 0, {"exit": None}, "fails", {}),
+        ("", 0, reported(1, "ValueError", "x"), "fails", {}),
+        ("", 0, reported(3, "SystemExit", "3"), "fails", {}),
         (
             "",
             0,
-            {"exit": 1, "error_class": "ValueError", "message": "x"},
-            {"exit": 1, "error_class": "ValueError", "message": "x", "outcome": "fails"},
+            reported(125, "SystemExit"),
+            "declines",
+            {"reason": "the case declines (exit 125)"},
         ),
+        ("", 0, reported(1, "MemoryError"), "out-of-memory", {}),
+        ("", 0, reported(1, "OutOfMemoryError"), "out-of-memory", {}),
+        ("", 0, reported(1, "RuntimeError", NO_MEMORY), "out-of-memory", {}),
+        *(("", 0, reported(1, "AcceleratorError", text), "out-of-memory", {}) for text in GPU_FULL),
+        # With a core dump.
         (
             "",
-            0,
-            {"exit": 3, "error_class": "SystemExit", "message": "3"},
-            {"exit": 3, "error_class": "SystemExit", "message": "3", "outcome": "fails"},
-        ),
-        (
-            "",
-            0,
-            {"exit": 125, "error_class": "SystemExit"},
-            {
-                "exit": 125,
-                "error_class": "SystemExit",
-                "outcome": "declines",
-                "reason": "the case declines (exit 125)",
-            },
-        ),
-        (
-            "",
-            0,
-            {"exit": 1, "error_class": "MemoryError"},
-            {"exit": 1, "error_class": "MemoryError", "outcome": "out-of-memory"},
-        ),
-        (
-            "",
-            0,
-            {"exit": 1, "error_class": "OutOfMemoryError"},
-            {"exit": 1, "error_class": "OutOfMemoryError", "outcome": "out-of-memory"},
-        ),
-        (
-            "",
-            0,
-            {"exit": 1, "error_class": "RuntimeError", "message": NO_MEMORY},
-            {
-                "exit": 1,
-                "error_class": "RuntimeError",
-                "message": NO_MEMORY,
-                "outcome": "out-of-memory",
-            },
-        ),
-        *(
-            (
-                "",
-                0,
-                {"exit": 1, "error_class": "AcceleratorError", "message": text},
-                {
-                    "exit": 1,
-                    "error_class": "AcceleratorError",
-                    "message": text,
-                    "outcome": "out-of-memory",
-                },
-            )
-            for text in GPU_FULL
-        ),
-        (
-            "",
-            signal.SIGSEGV,
+            signal.SIGABRT | 0x80,
             None,
-            {"outcome": "crashes", "error_class": "SIGSEGV", "message": "died by SIGSEGV"},
+            "crashes",
+            {"error_class": "SIGABRT", "message": "died by SIGABRT"},
         ),
-        (
-            "",
-            signal.SIGABRT | 0x80,  # with a core dump
-            None,
-            {"outcome": "crashes", "error_class": "SIGABRT", "message": "died by SIGABRT"},
-        ),
-        (
-            "",
-            _exited(0),
-            None,
-            {
-                "outcome": "fails",
-                "error_class": "MissingReport",
-                "message": "the process ended with exit code 0 and without a report",
-            },
-        ),
-        (
-            "",
-            _exited(3),
-            None,
-            {
-                "outcome": "fails",
-                "error_class": "MissingReport",
-                "message": "the process ended with exit code 3 and without a report",
-            },
-        ),
-        ("times-out", signal.SIGKILL, None, {"outcome": "times-out"}),
-        ("out-of-memory", signal.SIGKILL, None, {"outcome": "out-of-memory"}),
-        ("times-out", 0, {"exit": 0}, {"exit": 0, "outcome": "times-out"}),
+        ("", _exited(0), None, "fails", without(0)),
+        ("", _exited(3), None, "fails", without(3)),
+        ("times-out", signal.SIGKILL, None, "times-out", {}),
+        ("out-of-memory", signal.SIGKILL, None, "out-of-memory", {}),
+        ("times-out", 0, {"exit": 0}, "times-out", {}),
     ],
 )
 def test_the_end_of_a_process_is_an_outcome(
-    stopped: str, status: int, report: dict[str, Any] | None, expected: dict[str, Any]
+    stopped: str, status: int, report: dict[str, Any] | None, outcome: str, added: dict[str, str]
 ) -> None:
-    assert expected == classify(stopped, status, report)
+    expected = {**(report or {}), "outcome": outcome, **added}
+
+    assert classify(stopped, status, report) == expected
 
 
 @pytest.mark.parametrize("number", [n for n in range(1, 65) if n not in {32, 33}])

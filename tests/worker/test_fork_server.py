@@ -28,7 +28,7 @@ from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.tempdirs import sweep
 from repromatrix.runner.worker import process_control
-from repromatrix.runner.worker.cell_process import CellProcess, CellSettings, classify
+from repromatrix.runner.worker.cell_process import CellProcess, CellSettings
 from repromatrix.runner.worker.main import BOOT, TABLE
 
 if TYPE_CHECKING:
@@ -182,10 +182,7 @@ def test_an_import_that_fails_leaves_nothing_half_done_behind(
     )
     (answer,) = [answer for _, answer in worker.run([request(path)])]
 
-    expected = (["asyncio.windows_events"], {"wave": 1.0})
-    actual = (worker.refused, answer["measured"])
-
-    assert expected == actual
+    assert (worker.refused, answer["measured"]) == (["asyncio.windows_events"], {"wave": 1.0})
 
 
 def test_a_module_that_an_environment_does_not_have_is_no_failure_of_its_import(
@@ -210,10 +207,7 @@ def test_a_name_that_cannot_be_resolved_is_left_out_and_one_that_is_absent_is_ig
     names = {"lazily": ["Absent", "Broken", "Sound"]}
     worker = start(here, preload={"modules": ["lazily"], "names": names})
 
-    expected = ["lazily.Broken"]
-    actual = worker.refused
-
-    assert expected == actual
+    assert worker.refused == ["lazily.Broken"]
 
 
 @pytest.mark.parametrize(("then", "refused"), [("", []), ("; 1 // 0", [TABLE])])
@@ -234,10 +228,7 @@ def test_the_table_that_loading_a_model_fills_is_filled_before_the_fork(
     )
     (answer,) = [answer for _, answer in worker.run([request(path)])]
 
-    expected = (refused, {"asked": float(not then)})
-    actual = (worker.refused, answer["measured"])
-
-    assert expected == actual
+    assert (worker.refused, answer["measured"]) == (refused, {"asked": float(not then)})
 
 
 def test_a_worker_with_a_second_thread_runs_its_cells_in_fresh_interpreters(
@@ -254,10 +245,11 @@ def test_a_worker_with_a_second_thread_runs_its_cells_in_fresh_interpreters(
     path = case(tmp_path, "import sys", "measured = {'shared': float('restless' in sys.modules)}")
     (answer,) = [answer for _, answer in worker.run([request(path)])]
 
-    expected = (2, "passes", {"shared": 0.0})
-    actual = (worker.hello["threads"], answer["outcome"], answer["measured"])
-
-    assert expected == actual
+    assert (worker.hello["threads"], answer["outcome"], answer["measured"]) == (
+        2,
+        "passes",
+        {"shared": 0.0},
+    )
 
 
 @pytest.mark.parametrize("fork", [True, False])
@@ -273,10 +265,15 @@ def test_a_case_sees_what_it_would_see_as_a_script(
     worker = start(fork=fork)
     (answer,) = [answer for _, answer in worker.run([request(path, workaround="around")])]
 
-    expected = ["__main__", str(path), [str(path), "fp32", "around"], "cpu", [], True, False]
-    actual = json.loads(answer["output"])
-
-    assert expected == actual
+    assert json.loads(answer["output"]) == [
+        "__main__",
+        str(path),
+        [str(path), "fp32", "around"],
+        "cpu",
+        [],
+        True,
+        False,
+    ]
 
 
 def test_settings_of_the_user_reach_no_case(
@@ -309,10 +306,10 @@ def test_cells_run_side_by_side_and_each_answer_finds_its_request(
     requests = [request(waits, 7, precision="bf16"), request(waits, 8, precision="fp16")]
     answers = dict(start(slots=2).run(requests))
 
-    expected = {7: {"bf16": 1.0}, 8: {"fp16": 1.0}}
-    actual = {number: answer["measured"] for number, answer in answers.items()}
-
-    assert expected == actual
+    assert {number: answer["measured"] for number, answer in answers.items()} == {
+        7: {"bf16": 1.0},
+        8: {"fp16": 1.0},
+    }
 
 
 def test_a_killed_worker_is_told_and_everything_below_it_ends(
@@ -342,10 +339,7 @@ def test_a_killed_worker_is_told_and_everything_below_it_ends(
         list(worker.run([request(leaves, 1), request(kills, 2)]))
     worker.close()
 
-    expected = "it ended with signal SIGKILL"
-    actual = str(caught.value)
-
-    assert expected == actual
+    assert str(caught.value) == "it ended with signal SIGKILL"
     assert not is_alive(int(pid.read_text()))
 
 
@@ -357,10 +351,7 @@ def test_a_worker_that_died_between_two_batches_is_told(start: Starter, tmp_path
     with pytest.raises(WorkerError) as caught:
         list(worker.run([request(case(tmp_path, "pass"))]))
 
-    expected = "it ended with signal SIGKILL"
-    actual = str(caught.value)
-
-    assert expected == actual
+    assert str(caught.value) == "it ended with signal SIGKILL"
 
 
 def test_a_python_that_cannot_start_says_why_and_leaves_nothing(
@@ -370,10 +361,7 @@ def test_a_python_that_cannot_start_says_why_and_leaves_nothing(
     with pytest.raises(WorkerError) as caught:
         start(here)
 
-    expected = "it ended with exit code 127: error while loading shared libraries"
-    actual = str(caught.value)
-
-    assert expected == actual
+    assert str(caught.value) == "it ended with exit code 127: error while loading shared libraries"
 
 
 def test_closing_the_input_ends_what_is_in_flight(start: Starter, tmp_path: Path) -> None:
@@ -519,42 +507,6 @@ def _is_swept(folder: Path) -> bool:
     return not list(folder.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("stopped", "status", "report", "expected"),
-    [
-        ("", 0, {"exit": 0}, "passes"),
-        ("", 0, {"exit": False}, "passes"),
-        ("", 0, {"exit": 125}, "declines"),
-        ("", 0, {"exit": 1}, "fails"),
-        ("", 0, {"exit": None}, "fails"),
-        ("", 0, None, "fails"),
-        ("", signal.SIGKILL, None, "crashes"),
-        ("", signal.SIGKILL, {"exit": 0}, "passes"),
-        ("times-out", signal.SIGKILL, None, "times-out"),
-        ("times-out", signal.SIGKILL, {"exit": 0}, "times-out"),
-        ("out-of-memory", signal.SIGKILL, None, "out-of-memory"),
-        ("", 0, {"exit": 1, "error_class": "MemoryError"}, "out-of-memory"),
-        ("", 0, {"exit": 1, "error_class": "OutOfMemoryError"}, "out-of-memory"),
-        (
-            "",
-            0,
-            {
-                "exit": 1,
-                "error_class": "RuntimeError",
-                "message": "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried",
-            },
-            "out-of-memory",
-        ),
-    ],
-)
-def test_how_a_process_ended_and_what_it_said_make_its_outcome(
-    stopped: str, status: int, report: dict[str, Any] | None, expected: str
-) -> None:
-    actual = classify(stopped, status, report)["outcome"]
-
-    assert expected == actual
-
-
 @pytest.mark.parametrize("fork", [True, pytest.param(False, marks=pytest.mark.whole)])
 def test_folders_within_folders_end_neither_the_worker_nor_the_runner(
     start: Starter, tmp_path: Path, *, fork: bool
@@ -565,10 +517,10 @@ def test_folders_within_folders_end_neither_the_worker_nor_the_runner(
     worker = start(fork=fork)
     answers = dict(worker.run([request(path, 1), request(case(tmp_path, name="pass"), 2)], 1))
 
-    expected = {1: "passes", 2: "passes"}
-    actual = {number: answer["outcome"] for number, answer in answers.items()}
-
-    assert expected == actual
+    assert {number: answer["outcome"] for number, answer in answers.items()} == {
+        1: "passes",
+        2: "passes",
+    }
 
 
 @pytest.mark.whole
