@@ -78,10 +78,8 @@ def test_a_crowd_is_ended_and_its_neighbour_is_not(
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({}, False),
         ({"memory.max": "max\n", "cpu.max": "max 100000\n", "cpuset.cpus": "\n"}, False),
         ({"memory.max": "1073741824\n"}, True),
-        ({"memory.high": "1073741824\n"}, True),
         ({"cpu.max": "50000 100000\n"}, True),
         ({"cpuset.cpus": "0-1\n"}, True),
     ],

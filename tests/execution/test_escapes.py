@@ -97,10 +97,8 @@ def disturbed(ground: Ground, pairs: Iterable[Pair], *, sandbox: bool) -> Signs:
 @pytest.mark.parametrize("fresh", [False, True])
 def test_no_case_escapes(*, fresh: bool) -> None:
     some = ESCAPES[::4] if fresh else ESCAPES  # a fresh interpreter takes its time
-    expected: Signs = {one.name: [] for one in some}
-    actual = tried(cells.here(), some, sandbox=True, fresh=fresh)
 
-    assert expected == actual
+    assert tried(cells.here(), some, sandbox=True, fresh=fresh) == {one.name: [] for one in some}
 
 
 def test_what_is_tried_succeeds_without_a_sandbox() -> None:
@@ -111,10 +109,8 @@ def test_what_is_tried_succeeds_without_a_sandbox() -> None:
 
 @bubblewrap
 def test_no_case_reaches_its_neighbour() -> None:
-    expected: Signs = {one.name: [] for one in PAIRS}
-    actual = disturbed(cells.here(), PAIRS, sandbox=True)
 
-    assert expected == actual
+    assert disturbed(cells.here(), PAIRS, sandbox=True) == {one.name: [] for one in PAIRS}
 
 
 @bubblewrap

@@ -29,15 +29,6 @@ def main() -> None:
 INNER = ["torch.nn.functional", "transformers.models.gemma3"]
 
 
-def test_only_torch_and_the_hugging_face_libraries_are_prepared_in_their_order() -> None:
-    expected = {
-        "modules": ["torch", "transformers", "peft", *INNER],
-        "names": {"transformers": ["AutoModel", "Trainer"], "peft": ["LoraConfig"]},
-    }
-
-    assert expected == wanted_imports([case(code=CODE)])
-
-
 def test_the_cases_of_a_batch_are_taken_together() -> None:
     other = case(code='"""Another."""\nfrom transformers import Cache\nimport accelerate\n')
     expected = {
@@ -46,12 +37,6 @@ def test_the_cases_of_a_batch_are_taken_together() -> None:
     }
 
     assert expected == wanted_imports([other, case(code=CODE)])
-
-
-def test_a_case_that_imports_nothing_of_them_prepares_nothing() -> None:
-    toy = case(code='"""A toy."""\nimport json\n')
-
-    assert wanted_imports([toy]) == {"modules": [], "names": {}}
 
 
 def test_a_module_that_only_a_workaround_may_import_is_not_prepared() -> None:
