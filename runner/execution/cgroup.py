@@ -28,37 +28,32 @@ class Cgroup:
     def __init__(self, folder: Path | None) -> None:
         """Open its entrance: who writes 0 there is in."""
         self.folder = folder
-        self.tasks = TASKS
-        self.entrance = self.bound = -1
-        if folder is not None:
-            self.entrance = os.open(folder / "cgroup.procs", os.O_WRONLY)
-            self.bound = os.open(folder / "pids.max", os.O_WRONLY)
-
-    @property
-    def listing(self) -> str:
-        """Return the file that lists who is in it."""
-        return str(self.folder / "cgroup.procs") if self.folder else ""
+        self.listing = str(folder / "cgroup.procs") if folder else ""
+        self.entrance = os.open(self.listing, os.O_WRONLY) if folder else -1
 
     @property
     def inherited(self) -> list[int]:
-        """Return what a worker needs to enter it, and to hold it still."""
-        return [self.entrance, self.bound] if self.folder else []
+        """Return what a worker needs to enter it."""
+        return [self.entrance] if self.folder else []
 
     def close(self) -> None:
         """End what is left in it, and remove it."""
         if self.folder is None:
             return
+        os.close(self.entrance)
         for _ in range(_TRIES):
             if _removed(self.folder):
                 break
-            with contextlib.suppress(OSError):
-                os.write(self.bound, b"0")  # what cannot fork is not faster than we are
-                found = map(int, Path(self.listing).read_text(encoding="utf-8").split())
-                process_control.kill([pid for pid in found if pid])  # 0 is who has no number here
+            process_control.end_every(self._processes)
             time.sleep(0.02)
-        os.close(self.entrance)
-        os.close(self.bound)
         self.folder = None
+
+    def _processes(self) -> list[int]:
+        try:
+            found = map(int, Path(self.listing).read_text(encoding="utf-8").split())
+        except OSError:
+            return []
+        return [pid for pid in found if pid]  # 0 is who has no number here
 
 
 def group() -> Cgroup:

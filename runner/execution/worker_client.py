@@ -177,12 +177,7 @@ class Worker:
             "preload": dict(self.start.preload),
             "refused": self.refused,
             "front": self.start.front,
-            "group": {
-                "entrance": self.group.entrance,
-                "bound": self.group.bound,
-                "listing": self.group.listing,
-                "tasks": self.group.tasks,
-            },
+            "group": {"entrance": self.group.entrance, "listing": self.group.listing},
             "sandbox": None,
         }
 

@@ -87,7 +87,8 @@ def remember() -> None:
 def run(request: Request, send: Callable[[bytes], None]) -> None:
     """Run the case of a request in this process, report, and end the process."""
     # Bound before the case runs: it may replace attributes of json and os.
-    encode, leave, say, who, me = safe_text.Encoder().encode, os._exit, send, os.getpid, os.getpid()
+    encode, mend = safe_text.Encoder().encode, safe_text.mend
+    leave, say, who, me = os._exit, send, os.getpid, os.getpid()
     witness = Witness(loads=request["exercises"] == "load")
     _prepare(request)
     if request["witness"]:
@@ -97,18 +98,9 @@ def run(request: Request, send: Callable[[bytes], None]) -> None:
     if who() != me:  # the case forked, and this one is not asked
         leave(report["exit"] or 0)
 
-    def told() -> str:
-        return encode({**report, **observe.seen(failed=report["exit"] != 0)})
-
-    say(safe_text.twice(told, lambda _: _barely(request, report)).encode())
+    mend()
+    say(encode({**report, **observe.seen(failed=report["exit"] != 0)}).encode())
     leave(0)
-
-
-def _barely(request: Request, report: CellReport) -> str:
-    """Return how a case ended in words that nothing has to be called for."""
-    # A pass needs a witness, and what this one saw cannot be told.
-    unproven = request["witness"] and request["precision"] != "fp32" and report["exit"] == 0
-    return f'{{"exit": {report["exit"]}, "exercised": "{"no" if unproven else ""}"}}'
 
 
 def _prepare(request: Request) -> None:
@@ -174,8 +166,10 @@ class _Observing:
             code = compile(_source(self.request), self.request["case"], "exec", dont_inherit=True)
             exec(code, self.module.__dict__)  # noqa: S102 - running the case is the purpose
         except SystemExit as end:
+            safe_text.mend()
             return _exit(end)
         except BaseException as error:  # noqa: BLE001 - whatever a case raises is its outcome
+            safe_text.mend()
             return {
                 "exit": 1,
                 "error_class": safe_text.called(type(error)),

@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner.worker import cell, cleanup, process_control
-from repromatrix.runner.worker.disk_use import DiskUse
+from repromatrix.runner.worker.cleanup import DiskUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
 
     from repromatrix.runner.worker.cell import Request
     from repromatrix.runner.worker.sandbox import CellNamespaces
@@ -233,8 +232,6 @@ class CellSettings:
     """What makes its sandbox, if it is to have one."""
     rest: Callable[[CellProcess, int], set[int]]
     """The processes that are of no other cell, where there are more than a number in all."""
-    held: Callable[[], AbstractContextManager[None]]
-    """Keeps every process from forking for a while, where the system can do that."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """By path, the cases as the runner read them."""
 
@@ -380,7 +377,7 @@ class CellProcess:
             self._stop("out-of-memory")
         elif self._has_too_many(tree - {self.first}):
             self._stop(RANKS)
-        elif self.disk.is_above(self.request["disk"] << 20, tree):
+        elif self.disk.is_above(self.request["disk"] << 20):
             self._stop(DISK)
 
     def _has_too_many(self, tree: set[int]) -> bool:
@@ -405,10 +402,9 @@ class CellProcess:
     def _stop(self, why: str) -> None:
         self.stopped = why
         if why == CROWD:
-            with self.settings.held():
-                if self.first:
-                    process_control.kill([self.first])
-                process_control.end_every(lambda: self.settings.rest(self, 0))
+            if self.first:
+                process_control.kill([self.first])
+            process_control.end_every(lambda: self.settings.rest(self, 0))
         self.end()
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""Remove what a cell leaves behind, and tell whether a disk is full.
+"""What a cell has on the disk: how much it is, whether there is room, and its removal.
 
 Any number of files at any depth, and never for long at once.
 """
@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import secrets
+import stat
 import time
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,55 @@ def is_full(folder: str) -> bool:
 def is_told(text: str) -> bool:
     """Say whether an error speaks of a full disk: what it wrote may be removed by now."""
     return any(words in text for words in _WORDS)
+
+
+_PAUSE = 0.5
+"""Seconds between two counts."""
+_SPELL = 0.005
+"""Seconds for which no cell is looked after."""
+_BLOCK = 512
+"""Bytes of a block, whatever the file system."""
+
+
+class DiskUse:
+    """Counts bit by bit what is in a folder: a million files must not keep a worker from its cells.
+
+    What lies under a path that is too long for the system is not counted.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """Count nothing yet."""
+        self.folder = folder
+        self.found = 0
+        self._count: Iterator[int] | None = None
+        self._next = time.monotonic() + _PAUSE
+
+    def is_above(self, limit: int) -> bool:
+        """Go on counting; say whether so many bytes were found."""
+        now = time.monotonic()
+        if self._count is None:
+            if now < self._next:
+                return False
+            self._count, self.found = _sizes(self.folder), 0
+        for size in self._count:
+            self.found += size
+            if self.found > limit or time.monotonic() > now + _SPELL:
+                return self.found > limit
+        self._count, self._next = None, time.monotonic() + _PAUSE
+        return False
+
+
+def _sizes(folder: str) -> Iterator[int]:
+    """Yield what each file takes, in bytes."""
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # it is gone
+                    about = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(about.st_mode):
+                        waiting.append(entry.path)
+                    yield about.st_blocks * _BLOCK // max(1, about.st_nlink)
 
 
 _ENDED = object()

@@ -250,7 +250,7 @@ class ForkServer:
         self.processes = processes
         with open(settings["texts"], encoding="utf-8") as file:  # noqa: PTH123
             texts = json.load(file)
-        self.settings = CellSettings(boot, namespaces, self._rest, processes.held, texts)
+        self.settings = CellSettings(boot, namespaces, self._rest, texts)
         self.buffer = bytearray()
         self.waiting: list[Request] = []
         self.running: list[CellProcess] = []
@@ -271,10 +271,9 @@ class ForkServer:
                 self._wait()
                 self._tend()
                 self.leftovers.clear(_CLEARING)
-        with self.processes.held():
-            for cell in self.running:
-                cell.end()
-            process_control.sweep(set())
+        for cell in self.running:
+            cell.end()
+        process_control.sweep(set())
 
     def _start(self) -> None:
         while self.waiting and len(self.running) < self._most() and self._is_shared_clean():

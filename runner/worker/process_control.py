@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -331,26 +331,21 @@ def _environ(pid: int) -> bytes:
 
 
 class ProcessGroup(TypedDict):
-    """The group of the system that counts us and all below us; its descriptors are -1 for none."""
+    """The group of the system that counts us and all below us."""
 
     entrance: int
-    bound: int
+    """A descriptor by which we enter it; -1 for no group."""
     listing: str
-    tasks: int
-    """How many it may have."""
 
 
 class ProcessList:
-    """Lists all processes below this one, and holds them still."""
+    """Lists all processes below this one."""
 
     def __init__(self, group: ProcessGroup, *, sandboxed: bool) -> None:
         """Enter the group; in a sandbox /proc is ours alone, and the group is not seen."""
         self.listing = "" if sandboxed else group["listing"]
-        self.bound = group["bound"]
-        self.tasks = group["tasks"]
         self.sandboxed = sandboxed
-        if self.bound >= 0:
-            os.set_inheritable(self.bound, False)  # noqa: FBT003
+        if group["entrance"] >= 0:
             with contextlib.suppress(OSError):
                 os.write(group["entrance"], b"0")
             os.close(group["entrance"])
@@ -364,17 +359,3 @@ class ProcessList:
             with contextlib.suppress(OSError), open(self.listing, encoding="utf-8") as file:  # noqa: PTH123
                 return {int(line) for line in file.read().split()} - {own, 0}
         return set(descendants(own))
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Let nobody fork for a while: what is killed then is not replaced."""
-        self._allow(0)
-        try:
-            yield
-        finally:
-            self._allow(self.tasks)
-
-    def _allow(self, tasks: int) -> None:
-        if self.bound >= 0:
-            with contextlib.suppress(OSError):
-                os.write(self.bound, str(tasks).encode())

@@ -9,10 +9,7 @@ import linecache
 import os
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep  # noqa: PTH100, PTH120 - bound early
 _MESSAGE = 20_000
@@ -44,37 +41,26 @@ def remember() -> None:
     _whole[:] = [(vars(module), dict(vars(module))) for module in needed]
 
 
-def _mend() -> None:
+def mend() -> None:
+    """Put back what the case may have broken of it."""
     for names, before in _whole:
         names.update(before)
 
 
-def twice(tell: Callable[[], str], otherwise: Callable[[BaseException], str]) -> str:
-    """Return what is told, the second time with all that a case may have broken mended."""
-    try:
-        return tell()
-    except BaseException:  # noqa: BLE001 - whatever it broke
-        _mend()
-    try:
-        return tell()
-    except BaseException as error:  # noqa: BLE001 - it is beyond mending
-        return otherwise(error)
-
-
 def text(value: object) -> str:
     """Return an object as text that can be stored, be it hostile."""
-    return twice(
-        lambda: _valid(str(value)[:_MESSAGE]),
-        lambda other: f"<its message cannot be read: {called(type(other))}>",
-    )
+    try:
+        return _valid(str(value)[:_MESSAGE])
+    except BaseException as other:  # noqa: BLE001 - what a case's own class raises
+        return f"<its message cannot be read: {called(type(other))}>"
 
 
 def frames(error: BaseException) -> str:
     """Return the traceback of an exception, without its message."""
-    return twice(
-        lambda: _frames(error),
-        lambda other: f"<its traceback cannot be read: {called(type(other))}>",
-    )
+    try:
+        return _frames(error)
+    except BaseException as other:  # noqa: BLE001 - what a case's own class raises
+        return f"<its traceback cannot be read: {called(type(other))}>"
 
 
 def _frames(error: BaseException) -> str:

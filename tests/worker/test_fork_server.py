@@ -555,7 +555,6 @@ def test_a_cell_that_ended_in_time_is_not_too_late_because_it_is_looked_at_late(
         boot=[sys.executable, "-c", BOOT, str(ROOT)],
         namespaces=None,
         rest=lambda _cell, _most: set(),
-        held=contextlib.nullcontext,
     )
     running = CellProcess(cast("Request", request(case(tmp_path), fresh=True, seconds=1)), settings)
     os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
@@ -788,7 +787,6 @@ FILES = {
     "one": "Path('large').write_bytes(bytes(MUCH))",
     "many": "[Path(str(n)).write_bytes(bytes(MUCH // 64)) for n in range(64)]",
     "below": "Path('a/b').mkdir(parents=True); Path('a/b/c').write_bytes(bytes(MUCH))",
-    "removed": "open('x', 'wb').write(bytes(MUCH)); f = open('x'); Path('x').unlink()",
 }
 
 
