@@ -48,16 +48,9 @@ timeout = 99
     ("settings", "expected"),
     [
         ({}, {}),
-        ({"index-url": "https://a/simple"}, {"UV_DEFAULT_INDEX": "https://a/simple"}),
-        ({"extra-index-url": "https://a\nhttps://b"}, {"UV_INDEX": "https://a https://b"}),
-        ({"find-links": "/a /b"}, {"UV_FIND_LINKS": "/a,/b"}),
-        ({"cert": "/c.pem"}, {"SSL_CERT_FILE": "/c.pem"}),
         ({"client-cert": "/c.pem"}, {"SSL_CLIENT_CERT": "/c.pem"}),
-        ({"trusted-host": "a b"}, {"UV_INSECURE_HOST": "a b"}),
         ({"default-timeout": "180"}, {"UV_HTTP_TIMEOUT": "180"}),
-        ({"timeout": "180"}, {"UV_HTTP_TIMEOUT": "180"}),
         ({"keyring-provider": "subprocess"}, {"UV_KEYRING_PROVIDER": "subprocess"}),
-        ({"proxy": "http://p:1"}, {"ALL_PROXY": "http://p:1"}),
         ({"user": "true", "disable-pip-version-check": "1"}, {}),
     ],
 )

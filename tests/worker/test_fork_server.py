@@ -507,22 +507,6 @@ def _is_swept(folder: Path) -> bool:
     return not list(folder.iterdir())
 
 
-@pytest.mark.parametrize("fork", [True, pytest.param(False, marks=pytest.mark.whole)])
-def test_folders_within_folders_end_neither_the_worker_nor_the_runner(
-    start: Starter, tmp_path: Path, *, fork: bool
-) -> None:
-    path = case(
-        tmp_path, "import os", "for _ in range(2_000):", "    os.mkdir('d')", "    os.chdir('d')"
-    )
-    worker = start(fork=fork)
-    answers = dict(worker.run([request(path, 1), request(case(tmp_path, name="pass"), 2)], 1))
-
-    assert {number: answer["outcome"] for number, answer in answers.items()} == {
-        1: "passes",
-        2: "passes",
-    }
-
-
 @pytest.mark.whole
 def test_what_an_ended_cell_left_is_removed_while_others_are_answered(
     start: Starter, tmp_path: Path
@@ -585,25 +569,6 @@ def test_a_cell_that_closed_its_output_costs_no_time_while_it_runs(
     assert ticks() - before < 0.3 * os.sysconf("SC_CLK_TCK")
 
 
-def test_the_memory_of_a_process_that_a_case_let_go_of_counts_as_its_own(
-    start: Starter, tmp_path: Path
-) -> None:
-    path = case(
-        tmp_path,
-        "import os, time",
-        "if not os.fork():",
-        "    if os.fork(): os._exit(0)",
-        "    kept = bytes(b'x' * (256 << 20))",
-        "    time.sleep(60)",
-        "os.wait()",
-        "time.sleep(60)",
-    )
-    (answer,) = [answer for _, answer in start().run([request(path, memory=128)])]
-
-    assert answer["outcome"] == "out-of-memory"
-    assert answer["peak"] > 128
-
-
 def test_what_a_cell_held_at_most_is_told_though_nobody_looked(
     start: Starter, tmp_path: Path
 ) -> None:
@@ -611,16 +576,6 @@ def test_what_a_cell_held_at_most_is_told_though_nobody_looked(
     (answer,) = [answer for _, answer in start().run([request(path)])]
 
     assert 280 < answer["peak"] < 340
-
-
-def test_a_case_that_stops_its_worker_is_not_awaited(start: Starter, tmp_path: Path) -> None:
-    path = case(tmp_path, "import os, signal", "os.kill(os.getppid(), signal.SIGSTOP)")
-    begin = time.monotonic()
-    with pytest.raises(WorkerError) as caught:
-        list(start().run([request(path)]))
-
-    assert str(caught.value) == "it was stopped"
-    assert time.monotonic() - begin < 5
 
 
 def test_what_cells_share_is_empty_whatever_the_one_before_left(
@@ -659,42 +614,24 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("what", BROKEN)
 def test_a_case_that_breaks_what_its_report_is_made_with_ends_as_it_did(
-    start: Starter, tmp_path: Path, what: str
-) -> None:
-    passes = case(tmp_path, BROKEN[what], name="passes")
-    raises = case(tmp_path, BROKEN[what], "raise KeyError('mine')", name="raises")
-    answers = dict(start().run([request(passes, 1), request(raises, 2)]))
-    told = {number: (answer["outcome"], answer["exit"]) for number, answer in answers.items()}
-
-    assert told == {1: ("passes", 0), 2: ("fails", 1)}
-
-
-def test_a_pass_of_which_nothing_can_be_told_proves_nothing(start: Starter, tmp_path: Path) -> None:
-    path = case(tmp_path, BROKEN["names"])
-    requests = [request(path, 1), request(path, 2, precision="bf16")]
-    told = {number: answer["exercised"] for number, answer in start().run(requests)}
-
-    assert told == {1: "", 2: "no"}
-
-
-def test_an_exception_is_called_by_its_name_whatever_its_class_says(
     start: Starter, tmp_path: Path
 ) -> None:
-    path = case(
-        tmp_path,
-        "class Meta(type):",
-        "    @property",
-        "    def __name__(cls): raise BrokenPipeError",
-        "class HostileError(Exception, metaclass=Meta):",
-        "    def __str__(self): raise self",
-        "    def __getattribute__(self, name): raise self",
-        "raise HostileError",
-    )
-    (answer,) = [answer for _, answer in start().run([request(path)])]
+    endings = {"passes": "", "raises": "raise KeyError('mine')"}
+    names = [(what, how) for what in BROKEN for how in endings]
+    requests = [
+        request(case(tmp_path, BROKEN[what], endings[how], name=f"case_{number}"), number)
+        for number, (what, how) in enumerate(names)
+    ]
+    answers = dict(start().run(requests))
+    told = {
+        name: (answers[number]["outcome"], answers[number]["exit"])
+        for number, name in enumerate(names)
+    }
 
-    assert (answer["outcome"], answer["error_class"]) == ("fails", "HostileError")
+    assert told == {
+        (what, how): ("passes", 0) if how == "passes" else ("fails", 1) for what, how in names
+    }
 
 
 def test_a_process_that_a_case_forked_does_not_report_for_it(
