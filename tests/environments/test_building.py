@@ -226,6 +226,7 @@ def test_a_repository_is_pinned_to_the_commit_that_is_meant(
 @pytest.mark.parametrize(
     ("asked", "requirement"),
     [
+        ("transformers==5.23.0", "transformers==5.23.0"),
         ("git+https://example.org/x@{commit}", "transformers @ git+https://example.org/x@{commit}"),
         (
             "git+ssh://git@example.org/x.git@{commit}",
@@ -233,22 +234,14 @@ def test_a_repository_is_pinned_to_the_commit_that_is_meant(
         ),
     ],
 )
-def test_a_commit_is_taken_as_it_is(
+def test_a_commit_and_any_other_requirement_are_taken_as_they_are(
     asked: str, requirement: str, matrix: Matrix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = "0123456789abcdef" * 2 + "01234567"
     monkeypatch.setenv("REPROMATRIX_MAIN", asked.format(commit=commit))
-    expected = Origin(requirement=requirement.format(commit=commit), commit=commit)
+    pinned = commit if "{commit}" in asked else ""
 
-    assert expected == origin(matrix)
-
-
-def test_any_other_requirement_is_taken_as_it_is(
-    matrix: Matrix, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REPROMATRIX_MAIN", "transformers==5.23.0")
-
-    assert Origin(requirement="transformers==5.23.0", commit="") == origin(matrix)
+    assert origin(matrix) == Origin(requirement=requirement.format(commit=commit), commit=pinned)
 
 
 def test_a_folder_is_pinned_by_its_commit_and_by_its_content_once_it_is_changed(
@@ -414,17 +407,9 @@ def test_main_is_measured_from_a_repository_and_its_commit_is_recorded(
         REPROMATRIX_ENVIRONMENTS=str(tmp_path / "environments"),
     )
 
-    done = here(
-        *[
-            "matrix",
-            "--release",
-            "main",
-            "--case",
-            str(path),
-            "--precision",
-            "fp32",
-        ]
-    )
+    options = ["--release", "main", "--precision", "fp32"]
+
+    done = here("matrix", *options, "--case", str(path))
 
     [(environment, precision, outcome, reason, packages)] = here.cells()
     assert (environment, precision, outcome, reason) == ("main", "fp32", "passes", "")
@@ -463,20 +448,15 @@ def local_torch(
 
 
 @pytest.mark.usefixtures("local_torch")
-def test_a_cpu_build_of_torch_is_preferred_where_one_can_be_had() -> None:
+def test_a_cpu_build_of_torch_is_preferred_unless_the_user_chose_a_backend(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert not uv.resolves("torch==2.12.0", python="3.11")
     assert uv.choose_torch("2.13.0", "3.11") == ("torch==2.13.0+cpu", ())
-
-
-@pytest.mark.usefixtures("local_torch")
-def test_the_backend_that_the_user_chose_decides_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    uv.choose_torch.cache_clear()
     monkeypatch.setenv("UV_TORCH_BACKEND", "cu130")
 
     assert uv.choose_torch("2.13.0", "3.11") == ("torch==2.13.0", ())
-
-
-@pytest.mark.usefixtures("local_torch")
-def test_what_cannot_be_had_is_told() -> None:
-    assert not uv.resolves("torch==2.12.0", python="3.11")
 
 
 @pytest.mark.builds

@@ -7,6 +7,8 @@ import os
 import py_compile
 from typing import TYPE_CHECKING
 
+import pytest
+
 from repromatrix.runner.environments.building import installed, share_bytecode, site_packages
 
 if TYPE_CHECKING:
@@ -78,11 +80,21 @@ def test_another_version_lends_what_it_compiled_of_the_same_bytes(tmp_path: Path
     )
 
 
-def test_an_environment_that_was_never_imported_from_lends_nothing(tmp_path: Path) -> None:
-    _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=False)
-    folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=False)
+@pytest.mark.parametrize(
+    ("ran", "complete", "compiled"),
+    [(False, True, False), (True, False, False), (True, True, True)],
+    ids=["never imported from", "incomplete", "compiled here already"],
+)
+def test_nothing_is_lent_from_what_has_nothing_to_what_has_it(
+    tmp_path: Path, *, ran: bool, complete: bool, compiled: bool
+) -> None:
+    lender = _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=ran)
+    if not complete:
+        (lender / "complete.json").unlink()
+    folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=compiled)
+    before = _compiled(folder)
 
-    assert (share_bytecode(tmp_path, folder, {"torch": "2.13.0"}), _compiled(folder)) == (0, {})
+    assert (share_bytecode(tmp_path, folder, {"torch": "2.13.0"}), _compiled(folder)) == (0, before)
 
 
 def test_a_lender_that_has_compiled_files_is_found_behind_one_that_has_none(
@@ -94,22 +106,6 @@ def test_a_lender_that_has_compiled_files_is_found_behind_one_that_has_none(
     folder = _environment(tmp_path, "c", {"torch": "2.13.0"}, ran=False)
 
     assert share_bytecode(tmp_path, folder, {"torch": "2.13.0"}) == 2
-
-
-def test_an_incomplete_environment_lends_nothing(tmp_path: Path) -> None:
-    lender = _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=True)
-    (lender / "complete.json").unlink()
-    folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=False)
-
-    assert share_bytecode(tmp_path, folder, {"torch": "2.13.0"}) == 0
-
-
-def test_what_is_compiled_here_already_stays(tmp_path: Path) -> None:
-    _environment(tmp_path, "a", {"torch": "2.13.0"}, ran=True)
-    folder = _environment(tmp_path, "b", {"torch": "2.13.0"}, ran=True)
-    before = _compiled(folder)
-
-    assert (share_bytecode(tmp_path, folder, {"torch": "2.13.0"}), _compiled(folder)) == (0, before)
 
 
 def test_a_file_that_is_compiled_anew_leaves_the_lenders_alone(tmp_path: Path) -> None:

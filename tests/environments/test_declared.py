@@ -47,10 +47,8 @@ def test_what_a_package_needs_is_read_from_its_sources(
         ({}, "setup.py does not say what it needs: install_requires is not a list"),
         ({"setup": "setup(install_requires=computed())"}, "install_requires is not a list"),
         ({"setup": 'setup(install_requires=[deps["x"]])'}, r"install_requires holds deps\['x'\]"),
-        ({"setup": "setup(install_requires=[name()])"}, r"install_requires holds name\(\)"),
         ({"setup": "setup(install_requires=['a b c'])"}, "list of requirements"),
         ({"setup": "setup("}, "setup.py does not say what it needs: '\\(' was never closed"),
-        ({"setup": "x" * 3 + "\0"}, "setup.py does not say"),
         ({"pyproject": "[project"}, "pyproject.toml does not say"),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from factories import case, case_text, cell
 from hypothesis import given
@@ -19,9 +17,6 @@ from repromatrix.runner.planning.selection import (
     named_cases,
     select,
 )
-
-if TYPE_CHECKING:
-    from repromatrix.runner.paths import Paths
 
 NAMES = (
     "4.49.0",
@@ -53,15 +48,6 @@ def test_a_specifier_selects_what_packaging_does_of_releases_and_their_extras(
     expected += ["4.50.0+timm"] * ("4.50.0" in expected)
 
     assert expected == environments_of([text], NAMES)
-
-
-def test_a_specifier_selects_the_releases_of_the_real_matrix(places: Paths) -> None:
-    from repromatrix.runner.environments import locks  # noqa: PLC0415
-
-    names = locks.load_matrix(places).names
-    expected = ["4.50.0", "4.50.1", "4.50.2", "4.50.3", "4.51.0", "4.51.1", "4.51.2", "4.51.3"]
-
-    assert expected == environments_of([">=4.50,<4.52"], names)
 
 
 @pytest.mark.parametrize(
