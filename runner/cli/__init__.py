@@ -146,6 +146,7 @@ def _end_with_door() -> None:
     """Be interrupted when the nox that started us is killed."""
     door = os.environ.pop("REPROMATRIX_DOOR", "")
     if door.isdigit():
-        process_control.interrupt_with_parent(int(door))
+        if os.getppid() == int(door):
+            process_control.signal_at_end_of_parent(signal.SIGTERM)
         if process_control.has_ended(int(door)):  # before we could ask
             raise Interrupted

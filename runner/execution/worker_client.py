@@ -167,7 +167,6 @@ class Worker:
     def _settings(self, answers: int) -> dict[str, Any]:
         return {
             "answers": answers,
-            "runner": os.getpid(),
             "scratch": str(self.scratch),
             "cells": str(self.scratch / "cells"),
             "texts": str(self.scratch / "texts"),
@@ -177,7 +176,8 @@ class Worker:
             "preload": dict(self.start.preload),
             "refused": self.refused,
             "front": self.start.front,
-            "group": {"entrance": self.group.entrance, "listing": self.group.listing},
+            "entrance": self.group.entrance,
+            "listing": "" if self.start.sandbox else self.group.listing,
             "sandbox": None,
         }
 

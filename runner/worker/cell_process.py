@@ -14,16 +14,16 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner.worker import cell, cleanup, process_control
 from repromatrix.runner.worker.cleanup import DiskUse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from repromatrix.runner.worker.cell import Request
+    from repromatrix.runner.worker.main import ForkServer
     from repromatrix.runner.worker.sandbox import CellNamespaces
 
 _KEEP = 16_384
@@ -222,27 +222,13 @@ _CUDA_DRIVER = "libcuda.so.1"
 _JUDGED = frozenset({"passes", "declines"})
 
 
-@dataclass(frozen=True)
-class CellSettings:
-    """What all cells of a worker share."""
-
-    boot: list[str]
-    """How a fresh interpreter of ours is started."""
-    namespaces: CellNamespaces | None
-    """What makes its sandbox, if it is to have one."""
-    rest: Callable[[CellProcess, int], set[int]]
-    """The processes that are of no other cell, where there are more than a number in all."""
-    texts: Mapping[str, str] = field(default_factory=dict)
-    """By path, the cases as the runner read them."""
-
-
 class CellProcess:
     """A cell in flight."""
 
-    def __init__(self, request: Request, settings: CellSettings) -> None:
-        """Start the cell."""
+    def __init__(self, request: Request, server: ForkServer) -> None:
+        """Start the cell of a worker."""
         self.request = request
-        self.settings = settings
+        self.server = server
         self.stopped = ""
         self.first = 0
         """The first process of its namespace, with which all others end; 0 without a sandbox."""
@@ -273,7 +259,7 @@ class CellProcess:
         self.ended = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
 
     def _start(self) -> int:
-        parent, namespaces = os.getpid(), self.settings.namespaces
+        parent, namespaces = os.getpid(), self.server.namespaces
         self.first = namespaces.open() if namespaces else 0
         try:
             pid = os.fork()
@@ -292,10 +278,10 @@ class CellProcess:
 
     def _inside(self, parent: int) -> None:
         os.setsid()
-        if self.settings.namespaces is None:
+        if self.server.namespaces is None:
             process_control.die_with_parent(parent)
         else:
-            self._enter_sandbox(self.settings.namespaces)
+            self._enter_sandbox(self.server.namespaces)
         process_control.adopt_orphans()  # what a case lets go of still counts as its own
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a crash writes no memory to the disk
         os.chdir(self.folder)
@@ -308,21 +294,22 @@ class CellProcess:
         channel = fcntl.fcntl(self.pipes.report_end, fcntl.F_DUPFD_CLOEXEC, _HIGH)
         for signum in (signal.SIGINT, signal.SIGTERM):
             signal.signal(signum, signal.SIG_DFL)
-        request, text = self.request, self.settings.texts.get(self.request["case"])
+        request, text = self.request, self.server.texts.get(self.request["case"])
         if text is not None:
             request = {**request, "code": text}
         if self.fresh:
             os.set_inheritable(channel, True)  # noqa: FBT003
             written = _written(request, self.folder)
             message = json.dumps([written, channel, self.pipes.nonce.decode()])
-            os.execv(sys.executable, [*self.settings.boot, "cell", message])  # noqa: S606 - our own boot
+            os.execv(sys.executable, [*self.server.boot, "cell", message])  # noqa: S606 - our own boot
         os.closerange(3, channel)
         os.closerange(channel + 1, channel + 256)
         cell.run(request, sender(channel, self.pipes.nonce))
 
     def _enter_sandbox(self, namespaces: CellNamespaces) -> None:
         """Enter the sandbox; a machine that cannot make one says nothing about the case."""
-        process_control.die_with_outer()  # our number is of another namespace than our parent's
+        # Our number is of another namespace than our parent's, which cannot be asked for.
+        process_control.signal_at_end_of_parent(signal.SIGKILL)
         try:
             namespaces.shut(self.folder)
         except OSError as error:
@@ -353,7 +340,7 @@ class CellProcess:
     def _hold_bounds(self, *, ended: bool) -> None:
         most = self.request["processes"]
         # Looked at first, because it is quick: among a crowd a worker has little time.
-        if len(self.settings.rest(self, most)) > most:
+        if len(self.server.rest(self, most)) > most:
             self._stop(CROWD)
         elif not ended:  # one that ended in time is not too late because it is looked at late
             self._hold_tree(self.tree(), most)
@@ -404,7 +391,7 @@ class CellProcess:
         if why == CROWD:
             if self.first:
                 process_control.kill([self.first])
-            process_control.end_every(lambda: self.settings.rest(self, 0))
+            process_control.end_every(lambda: self.server.rest(self, 0))
         self.end()
 
     def end(self) -> None:

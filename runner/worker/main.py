@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner.worker import cleanup, overlay, process_control
 from repromatrix.runner.worker.cell import remember, run
-from repromatrix.runner.worker.cell_process import CellProcess, CellSettings, sender
-from repromatrix.runner.worker.process_control import ProcessList
+from repromatrix.runner.worker.cell_process import CellProcess, sender
 from repromatrix.runner.worker.sandbox import CellNamespaces, enter
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def _try(sandbox: SandboxRequest) -> None:
 def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     os.set_inheritable(settings["answers"], False)  # noqa: FBT003
     sandbox = settings["sandbox"]
-    processes = ProcessList(settings["group"], sandboxed=bool(sandbox))
+    process_control.enter_group(settings["entrance"])
     if sandbox:
         enter(sandbox)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides when to stop
@@ -79,14 +78,14 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     # The next run must not sweep our folder while we still sweep behind our cells.
     process_control.hold(os.open(settings["scratch"], os.O_RDONLY))
     if not sandbox:  # in one we end with bubblewrap, which ends with the runner
-        _end_with_runner(settings["runner"], settings["scratch"])
+        _end_with_runner(settings["scratch"])
     if _has_no_runner():
         cleanup.remove(settings["scratch"])
         os._exit(1)
     tempfile.tempdir = settings["cells"]
     if settings["front"]:
         overlay.put_in_front(settings["front"])
-    server = ForkServer(settings, boot, CellNamespaces(sandbox) if sandbox else None, processes)
+    server = ForkServer(settings, boot, CellNamespaces(sandbox) if sandbox else None)
     gc.disable()  # while modules are imported there is next to no garbage to look for
     try:
         if settings["fork"]:
@@ -100,7 +99,7 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     gc.freeze()
     gather()
     if not sandbox:  # from now on the end of our input says that the runner is gone: cells first
-        process_control.outlive_parent()
+        process_control.signal_at_end_of_parent(0)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(BrokenPipeError):  # the runner was killed: the loop sees it, too
         python = ".".join(map(str, sys.version_info[:3]))
@@ -111,7 +110,7 @@ def _serve(settings: dict[str, Any], boot: list[str]) -> None:
     os._exit(0)  # tearing torch down takes longer than a cell
 
 
-def _end_with_runner(runner: int, scratch: str) -> None:
+def _end_with_runner(scratch: str) -> None:
     """End at once when the runner is killed while we import: no cell is there to be swept."""
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
@@ -119,7 +118,7 @@ def _end_with_runner(runner: int, scratch: str) -> None:
         os._exit(1)
 
     signal.signal(signal.SIGTERM, leave)
-    process_control.interrupt_with_parent(runner)
+    process_control.signal_at_end_of_parent(signal.SIGTERM)
 
 
 def _has_no_runner() -> bool:
@@ -236,21 +235,19 @@ class ForkServer:
     """Requests in, forks, answers out; one thread, which never computes."""
 
     def __init__(
-        self,
-        settings: dict[str, Any],
-        boot: list[str],
-        namespaces: CellNamespaces | None,
-        processes: ProcessList,
+        self, settings: dict[str, Any], boot: list[str], namespaces: CellNamespaces | None
     ) -> None:
         """Begin with no cell in flight; `boot` is how a fresh interpreter of ours is started."""
+        self.boot = boot
+        self.namespaces = namespaces
         self.send = sender(settings["answers"])
         self.free: int = settings["slots"]
         self.shared: list[str] = settings["shared"]
         """Folders that every cell finds empty."""
-        self.processes = processes
+        self.listing: str = settings["listing"]
         with open(settings["texts"], encoding="utf-8") as file:  # noqa: PTH123
-            texts = json.load(file)
-        self.settings = CellSettings(boot, namespaces, self._rest, texts)
+            self.texts: dict[str, str] = json.load(file)
+        """By path, the cases as the runner read them."""
         self.buffer = bytearray()
         self.waiting: list[Request] = []
         self.running: list[CellProcess] = []
@@ -279,7 +276,7 @@ class ForkServer:
         while self.waiting and len(self.running) < self._most() and self._is_shared_clean():
             request = self.waiting[0]
             try:
-                self.running.append(CellProcess(request, self.settings))
+                self.running.append(CellProcess(request, self))
             except BlockingIOError:  # a neighbour has taken all there is, for a moment
                 if not self.running:
                     raise
@@ -350,12 +347,12 @@ class ForkServer:
         else:
             self.waiting.insert(0, cell.request)
 
-    def _rest(self, cell: CellProcess, most: int) -> set[int]:
+    def rest(self, cell: CellProcess, most: int) -> set[int]:
         """Return the processes of no other cell, if there are more than `most` in all; else none.
 
         A process that left its cell's tree and session is still among them.
         """
-        every = self.processes.all()
+        every = process_control.below(self.listing, sandboxed=self.namespaces is not None)
         if len(every) <= most:
             return set()
         others = [other for other in self.running if other is not cell]

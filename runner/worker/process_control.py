@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -41,32 +41,21 @@ def adopt_orphans() -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def die_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process when its parent ends."""
-    die_with_outer()
-    if _prctl is not None and os.getppid() != parent:  # it ended before we asked
-        os._exit(1)
+def signal_at_end_of_parent(number: int) -> None:
+    """Ask the kernel for a signal when our parent ends; 0 takes that back.
 
-
-def die_with_outer() -> None:
-    """Ask the kernel to end this process when its parent ends, which has no number here.
-
-    Who asks too late ends all the same: its input has ended, too.
+    A parent that has ended before is not noticed.
     """
     if _prctl is not None:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        _prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
-def interrupt_with_parent(parent: int) -> None:
-    """Ask the kernel for a SIGTERM when our parent ends; only if it is who we think it is."""
-    if _prctl is not None and os.getppid() == parent:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-
-
-def outlive_parent() -> None:
-    """Take back what `interrupt_with_parent` asked for."""
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to end this process when its parent ends."""
     if _prctl is not None:
-        _prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it ended before we asked
+            os._exit(1)
 
 
 def has_ended(pid: int) -> bool:
@@ -222,12 +211,8 @@ def is_stopped(pid: int) -> bool:
     return _state(pid) in {"T", "t"}
 
 
-def kill(pids: list[int]) -> None:
-    """Kill processes that may already be gone."""
-    _signal(pids, signal.SIGKILL)
-
-
-def _signal(pids: list[int], number: signal.Signals) -> None:
+def kill(pids: Iterable[int], number: signal.Signals = signal.SIGKILL) -> None:
+    """Kill processes that may already be gone, or send them another signal."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -248,9 +233,9 @@ def end_every(listed: Callable[[], Iterable[int]]) -> None:
     while True:
         found = [pid for pid in listed() if pid not in stopped]
         if not found:
-            kill(list(stopped))
+            kill(stopped)
             return
-        _signal(found, signal.SIGSTOP)
+        kill(found, signal.SIGSTOP)
         stopped.update(dict.fromkeys(found))
 
 
@@ -330,32 +315,23 @@ def _environ(pid: int) -> bytes:
         return file.read()
 
 
-class ProcessGroup(TypedDict):
-    """The group of the system that counts us and all below us."""
+def enter_group(entrance: int) -> None:
+    """Enter the group of the system that counts us and all below us; -1 is none."""
+    if entrance >= 0:
+        with contextlib.suppress(OSError):
+            os.write(entrance, b"0")
+        os.close(entrance)
 
-    entrance: int
-    """A descriptor by which we enter it; -1 for no group."""
-    listing: str
 
+def below(listing: str, *, sandboxed: bool) -> set[int]:
+    """Return all processes below this one, by the file that lists those of its group if it has one.
 
-class ProcessList:
-    """Lists all processes below this one."""
-
-    def __init__(self, group: ProcessGroup, *, sandboxed: bool) -> None:
-        """Enter the group; in a sandbox /proc is ours alone, and the group is not seen."""
-        self.listing = "" if sandboxed else group["listing"]
-        self.sandboxed = sandboxed
-        if group["entrance"] >= 0:
-            with contextlib.suppress(OSError):
-                os.write(group["entrance"], b"0")
-            os.close(group["entrance"])
-
-    def all(self) -> set[int]:
-        """Return their numbers."""
-        own = os.getpid()
-        if self.sandboxed:
-            return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {own}  # noqa: PTH208
-        if self.listing:
-            with contextlib.suppress(OSError), open(self.listing, encoding="utf-8") as file:  # noqa: PTH123
-                return {int(line) for line in file.read().split()} - {own, 0}
-        return set(descendants(own))
+    In a sandbox /proc is ours alone, and the group is not seen.
+    """
+    own = os.getpid()
+    if sandboxed:
+        return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {own}  # noqa: PTH208
+    if listing:
+        with contextlib.suppress(OSError), open(listing, encoding="utf-8") as file:  # noqa: PTH123
+            return {int(line) for line in file.read().split()} - {own, 0}
+    return set(descendants(own))

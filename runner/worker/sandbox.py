@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 from typing import TypedDict
 
 from repromatrix.runner.worker import process_control
@@ -48,7 +49,7 @@ class SandboxRequest(TypedDict):
 
 def enter(sandbox: SandboxRequest) -> None:
     """Go on as the first process of a new namespace; the process that called waits for its end."""
-    process_control.die_with_outer()
+    process_control.signal_at_end_of_parent(signal.SIGKILL)
     user, group = os.getuid(), os.getgid()
     _check(_libc.unshare(_NEW_USER | _NEW_MOUNTS | _NEW_PIDS), "namespaces")
     told = (
@@ -66,7 +67,7 @@ def enter(sandbox: SandboxRequest) -> None:
     pid = os.fork()
     if pid:
         _relay(pid)
-    process_control.die_with_outer()
+    process_control.signal_at_end_of_parent(signal.SIGKILL)
     _mount("proc", "/proc", "proc", _LIMITS)
     _keep_a_right()
 

@@ -13,6 +13,7 @@ import time
 import venv
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -28,13 +29,14 @@ from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import ROOT
 from repromatrix.runner.tempdirs import sweep
 from repromatrix.runner.worker import process_control
-from repromatrix.runner.worker.cell_process import CellProcess, CellSettings
+from repromatrix.runner.worker.cell_process import CellProcess
 from repromatrix.runner.worker.main import BOOT, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from repromatrix.runner.worker.cell import Request
+    from repromatrix.runner.worker.main import ForkServer
 
     Starter = Callable[..., Worker]
 
@@ -535,12 +537,14 @@ def test_a_cell_that_ended_in_time_is_not_too_late_because_it_is_looked_at_late(
     tmp_path: Path,
 ) -> None:
     others = set(process_control.children(os.getpid()))
-    settings = CellSettings(
+    server = SimpleNamespace(
         boot=[sys.executable, "-c", BOOT, str(ROOT)],
         namespaces=None,
-        rest=lambda _cell, _most: set(),
+        texts={},
+        rest=lambda *_: set(),
     )
-    running = CellProcess(cast("Request", request(case(tmp_path), fresh=True, seconds=1)), settings)
+    asked = request(case(tmp_path), fresh=True, seconds=1)
+    running = CellProcess(cast("Request", asked), cast("ForkServer", server))
     os.waitid(os.P_PID, running.pid, os.WEXITED | os.WNOWAIT)
     time.sleep(max(0.0, running.began + 1.1 - time.monotonic()))  # a machine that is busy
     ended = running.tend()

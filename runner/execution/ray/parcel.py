@@ -160,7 +160,7 @@ def main() -> None:
         with answering(signal.SIGINT, signal.SIGTERM, quiet=math.inf):
             # Ray's workers block signals, and a cell inherits what this process has.
             signal.pthread_sigmask(signal.SIG_SETMASK, [])
-            process_control.interrupt_with_parent(int(worker))
+            process_control.signal_at_end_of_parent(signal.SIGTERM)
             if os.getppid() != int(worker):  # it ended before we asked
                 sys.exit(ExitCode.INTERRUPTED)
             parcel = unpacked(sys.stdin.buffer.read())
