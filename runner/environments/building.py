@@ -113,7 +113,12 @@ def _complete(folder: Path, name: str) -> Built | None:
 def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
     shutil.rmtree(folder, ignore_errors=True)
     _run("venv", folder, "--python", recipe.python, "--no-project", "--quiet")
-    torch, options = _torch(recipe)
+    torch, options = "", tuple[str, ...]()
+    if recipe.torch:  # else the lock pins it
+        try:
+            torch, options = uv.choose_torch(recipe.torch, recipe.python)
+        except SilentError as error:
+            raise UnbuildableError(_reason(str(error))) from error
     lock, _ = parted(recipe.lock, {one.name for one in recipe.sdists})
     beside = [*recipe.beside, *(str(need) for one in recipe.sdists for need in one.beside)]
     wanted = folder / "requirements.txt"
@@ -136,16 +141,6 @@ def _make(paths: Paths, recipe: Recipe, folder: Path) -> Built:
     marker = {"versions": versions, "digest": recipe.digest}
     (folder / _MARKER).write_text(json.dumps(marker, indent=1, sort_keys=True), encoding="utf-8")
     return Built(name=recipe.name, folder=folder, python=python, versions=versions)
-
-
-def _torch(recipe: Recipe) -> tuple[str, tuple[str, ...]]:
-    """Return torch's requirement and the options that find it; nothing where the lock pins it."""
-    if not recipe.torch:
-        return "", ()
-    try:
-        return uv.choose_torch(recipe.torch, recipe.python)
-    except SilentError as error:
-        raise UnbuildableError(_reason(str(error))) from error
 
 
 def install_sdists(recipe: Recipe, python: Path, folder: Path, *options: str | Path) -> None:

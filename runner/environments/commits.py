@@ -11,11 +11,12 @@ tree, so what a `setup.py` would compute when it is run is never computed.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import datetime as dt
 import hashlib
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -78,7 +79,9 @@ class Home:
         lock = self._lock(declared, base, extras)
         environment = locks.environment(self.matrix, lock)
         recipe = locks.recipe(self.matrix, lock, environment)
-        return environment, _needing(recipe, declared, environment)
+        metadata = _metadata(declared, environment)
+        digest = hashlib.sha256(f"{recipe.digest}\n{metadata}".encode()).hexdigest()[:16]
+        return environment, dataclasses.replace(recipe, digest=digest, metadata=metadata)
 
     def made(self, name: str) -> Environment | None:
         """Return the environment of a name that `environment` gave; None without its lock here."""
@@ -121,31 +124,25 @@ class Home:
         wanted = [f"transformers=={held}", *self.matrix.companions, *extras]
         if declared.package != "transformers":
             wanted.append(f"{declared.package}=={environment.version(declared.package)}")
-        reason: NoSolutionError | None = None
-        for bound in self._bounds(declared, base, environment):
+        moved = {canonicalize_name(needed) for needed in unmet(declared, environment)}
+        kept = [pin for pin in base.pins if canonicalize_name(pin.name) not in moved]
+        companions = [pin for pin in kept if pin.name in self.matrix.companions]
+        metadata = _metadata(declared, environment)
+        reasons: list[NoSolutionError] = []
+        # All that fits is held to the base, then its companions, then nothing.
+        for bound in (kept, companions, []):
             try:
                 return locks.compile_lock(
                     self.matrix,
                     wanted,
                     until=declared.day,
                     where=name,
-                    bound=bound,
-                    metadata=_metadata(declared, environment),
+                    bound=[str(pin) for pin in bound],
+                    metadata=metadata,
                 )
             except NoSolutionError as error:
-                reason = error
-        assert reason is not None  # noqa: S101 - there is always a bound to try
-        raise reason
-
-    def _bounds(
-        self, declared: Declaration, base: Lock, environment: Environment
-    ) -> Iterator[list[str]]:
-        """Yield what is held to the base: all that fits, then its companions, then nothing."""
-        moved = {canonicalize_name(needed) for needed in unmet(declared, environment)}
-        kept = [pin for pin in base.pins if canonicalize_name(pin.name) not in moved]
-        yield [str(pin) for pin in kept]
-        yield [str(pin) for pin in kept if pin.name in self.matrix.companions]
-        yield []
+                reasons.append(error)
+        raise reasons[-1]
 
 
 def unmet(declared: Declaration, environment: Environment) -> tuple[str, ...]:
@@ -165,12 +162,6 @@ def _metadata(declared: Declaration, environment: Environment) -> str:
     """
     version = environment.version(declared.package)
     return locks.described(declared.package, version, declared.requirements)
-
-
-def _needing(recipe: Recipe, declared: Declaration, environment: Environment) -> Recipe:
-    metadata = _metadata(declared, environment)
-    digest = hashlib.sha256(f"{recipe.digest}\n{metadata}".encode()).hexdigest()[:16]
-    return dataclasses.replace(recipe, digest=digest, metadata=metadata)
 
 
 FILES = ("pyproject.toml", "setup.py")
@@ -244,21 +235,10 @@ def _read_item(item: ast.expr, assigned: dict[str, ast.expr]) -> str:
         return item.value
     if isinstance(item, ast.Subscript) and isinstance(item.slice, ast.Constant):
         name = canonicalize_name(str(item.slice.value))
-        if text := next((text for text in _texts(assigned) if _name(text) == name), ""):
-            return text
+        for value in assigned.values():
+            for known in value.elts if isinstance(value, ast.List) else ():
+                if isinstance(known, ast.Constant) and isinstance(known.value, str):
+                    with contextlib.suppress(InvalidRequirement):
+                        if canonicalize_name(Requirement(known.value).name) == name:
+                            return known.value
     raise UndeclaredError(where="setup.py", why=f"{_KEY} holds {ast.unparse(item)}")
-
-
-def _texts(assigned: dict[str, ast.expr]) -> Iterator[str]:
-    for value in assigned.values():
-        if isinstance(value, ast.List):
-            for item in value.elts:
-                if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                    yield item.value
-
-
-def _name(text: str) -> str:
-    try:
-        return canonicalize_name(Requirement(text).name)
-    except InvalidRequirement:
-        return ""

@@ -162,22 +162,17 @@ def origin(matrix: Matrix) -> Origin:
 
 
 def _ask(url: str, revision: str, told: Mapping[str, str]) -> str:
-    asked = [revision, f"{revision}^{{}}"]
-    done = list_remote(url, asked, told=told, seconds=_SECONDS)
-    commit = _named(done.out, revision)
-    if done.code == 0 and commit:
-        return commit
+    """Return the commit of a revision; raises UnbuildableError."""
+    done = list_remote(url, [revision, f"{revision}^{{}}"], told=told, seconds=_SECONDS)
+    lines = [line.partition("\t") for line in done.out.splitlines()]
+    commits = {name: commit for commit, _, name in lines}
+    # Asked for `main`, a repository lists every `x/main` too.
+    tag = f"refs/tags/{revision}"
+    for name in (revision, f"refs/heads/{revision}", f"{tag}^{{}}", tag):
+        if done.code == 0 and name in commits:
+            return commits[name]
     reason = subprocesses.anonymous(" ".join(done.err.split()) or f"it has no {revision}")
     raise UnbuildableError(f"the repository does not answer: {reason}"[:300])
-
-
-def _named(listing: str, revision: str) -> str:
-    """Return the commit of a revision; asked for `main`, a repository lists every `x/main` too."""
-    lines = [line.partition("\t") for line in listing.splitlines()]
-    commits = {name: commit for commit, _, name in lines}
-    tag = f"refs/tags/{revision}"
-    meant = (revision, f"refs/heads/{revision}", f"{tag}^{{}}", tag)
-    return next((commits[name] for name in meant if name in commits), "")
 
 
 def main_checkout() -> Checkout | None:
