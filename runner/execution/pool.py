@@ -1,4 +1,7 @@
-"""Run cells on this machine: threads that each take an environment and its worker in turn."""
+"""Run cells on this machine: threads that each take an environment and its worker in turn.
+
+What a worker answers is made into an observation here.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import contextlib
 import dataclasses
 import math
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -18,12 +22,24 @@ from repromatrix.runner.environments.building import NoGpuBuildError, Unbuildabl
 from repromatrix.runner.execution import events
 from repromatrix.runner.execution.events import LOOK, Event, EventQueue, Phase, Ready, Terms
 from repromatrix.runner.execution.hardware import hardware
-from repromatrix.runner.execution.observe import observe
-from repromatrix.runner.execution.worker_client import Start, Worker, WorkerError, end_starting
+from repromatrix.runner.execution.worker_client import (
+    Start,
+    Worker,
+    WorkerError,
+    end_starting,
+    placeless,
+)
 from repromatrix.runner.model.case import Case, Isolation, syntax_tree
-from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment
-from repromatrix.runner.model.observation import Observation, Provenance
-from repromatrix.runner.model.outcomes import Device, Outcome
+from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, Source
+from repromatrix.runner.model.observation import (
+    LOCAL,
+    Failed,
+    MemoryUse,
+    Observation,
+    Provenance,
+    signature,
+)
+from repromatrix.runner.model.outcomes import Device, Exercised, Outcome
 from repromatrix.runner.model.packages import UNDER_TEST
 from repromatrix.runner.paths import IMPORTED
 from repromatrix.runner.planning.plan import Unit
@@ -366,6 +382,87 @@ class Batch:
         if emit:
             self.pool.events.put(row)
         return row
+
+
+_DTYPES = re.compile(r"\{(torch\.\w+(?:, torch\.\w+)+)\}")
+
+
+def observe(
+    cell: Cell, answer: Mapping[str, Any], provenance: Provenance, ready: Ready
+) -> Observation:
+    """Turn an answer into an observation; a cell that imported foreign files is refused.
+
+    `provenance` says all but what the cell imported.
+    """
+    imported, claimed = answer.get("imported", {}), answer.get("claimed", {})
+    package = ready.tree.package if ready.tree else ""
+    # A tree is identified by the version that it states itself, as it was imported; what the
+    # environment knows beside it is its commit.
+    known = provenance.packages.get(package, "").partition("+g")[0]
+    own = {package: claimed[package]} if claimed.get(package, known) != known else {}
+    outcome, reason = Outcome(answer["outcome"]), answer.get("reason", "")
+    memory = MemoryUse(peak=answer["peak"], limit=answer["limit"]) if "peak" in answer else None
+    if memory and memory.is_over and outcome is Outcome.OUT_OF_MEMORY:
+        reason = reason or f"above our limit of {memory.limit} MiB"
+    foreign = _foreign(imported, ready)
+    if foreign:
+        home = "the tree" if foreign[0] == package else "the environment"
+        outcome, reason = Outcome.NOT_RUN, f"refused: {foreign[0]} is no file of {home}"
+    return Observation(
+        cell=cell,
+        outcome=outcome,
+        provenance=dataclasses.replace(
+            provenance,
+            packages={**provenance.packages, **own},
+            imported={name: _shown(file, ready) for name, file in imported.items()},
+        ),
+        source=LOCAL,
+        failed=_failed(answer, outcome, ready),
+        reason=reason,
+        exercised=Exercised(answer.get("exercised", "")),
+        computed=answer.get("computed", {}),
+        measured=answer.get("measured", {}),
+        seconds=answer.get("seconds", answer.get("wall")),
+        output=answer.get("payload") or answer.get("output", ""),
+        memory=memory,
+    )
+
+
+def _foreign(imported: Mapping[str, str], ready: Ready) -> list[str]:
+    if ready.environment.source is Source.INTERPRETER and not ready.tree:
+        return []  # those of `--python` may lie anywhere
+    homes = {"torch": ready.built.torch} if ready.built.torch else {}
+    if ready.tree:
+        homes[ready.tree.package] = ready.tree.path / ready.tree.package
+    return [
+        name
+        for name, file in imported.items()
+        if not Path(file).resolve().is_relative_to(homes.get(name, ready.built.folder).resolve())
+    ]
+
+
+def _failed(answer: Mapping[str, Any], outcome: Outcome, ready: Ready) -> Failed | None:
+    if not (outcome.is_failure or outcome.blames_machine) or "error_class" not in answer:
+        return None
+    message = ordered(_shown(str(answer.get("message", "")), ready))
+    return Failed(
+        error_class=str(answer["error_class"]),
+        message=message,
+        signature=signature(str(answer["error_class"]), message),
+        traceback=_shown(str(answer.get("traceback", "")), ready),
+    )
+
+
+def ordered(text: str) -> str:
+    """Put sets of dtypes in one order: Python prints theirs anew in every process."""
+    return _DTYPES.sub(lambda found: f"{{{', '.join(sorted(found[1].split(', ')))}}}", text)
+
+
+def _shown(text: str, ready: Ready) -> str:
+    if ready.tree:
+        for known in (ready.tree.path, ready.tree.path.resolve()):
+            text = text.replace(f"{known}/", "")
+    return placeless(text, ready.built.folder)
 
 
 def _environ(case: Case, terms: Terms) -> dict[str, str]:

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -21,11 +22,10 @@ from repromatrix.runner.environments.building import Built, NoGpuBuildError
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.execution import cgroup, sandbox
 from repromatrix.runner.execution.events import Tree
-from repromatrix.runner.execution.observe import placeless
 from repromatrix.runner.execution.sandbox import VisiblePaths
 from repromatrix.runner.model.matrix import Limits
 from repromatrix.runner.model.outcomes import Device
-from repromatrix.runner.paths import IMPORTED
+from repromatrix.runner.paths import IMPORTED, ROOT
 from repromatrix.runner.subprocesses import anonymous
 from repromatrix.runner.tempdirs import TempDir
 from repromatrix.runner.worker import gpu_probe, process_control
@@ -354,6 +354,27 @@ def unimportable(built: Built, tree: Tree, *, sandbox: bool = False) -> str:
     except WorkerError as error:
         reason = str(error)
     return placeless(reason.replace(f"{tree.path}/", ""), built.folder)
+
+
+_PLACES = (
+    (re.compile(r"[^/\s\"':(]*(?:/[^/\s\"':]+)+/(?:lib/)?(?=site-packages/|python3\.\d+/)"), ""),
+    (re.compile(r"python3\.\d+/(?=site-packages/)"), ""),
+    (re.compile(r"(?:/[^/\s\"':]+)+/(?=cases/\w+\.py)"), ""),
+    (re.compile(r"(?:/[^/\s\"':]+)+/cells/cell-\w+"), "<cell>"),
+)
+
+
+def placeless(text: str, folder: Path) -> str:
+    """Take out where on this machine things lie: environments, interpreters, cells' folders.
+
+    What is known is taken out by its name, since a path may hold spaces; the rest by its shape.
+    """
+    for known in (folder, folder.resolve()):
+        text = text.replace(f"{known}/lib/", "")
+    text = text.replace(f"{ROOT}/", "")
+    for pattern, replacement in _PLACES:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def _probe(limits: Limits) -> Request:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import collections
 import json
-import linecache
 import os
 import sys
 import traceback
@@ -37,7 +36,8 @@ class Encoder(json.JSONEncoder):
 
 def remember() -> None:
     """Keep what a report is made with, before a case may break it."""
-    needed = (builtins, collections, json, json.encoder, os, traceback, linecache)
+    # Not `linecache`: torch.fx replaces a function of it, to show the code that it generates.
+    needed = (builtins, collections, json, json.encoder, os, traceback)
     _whole[:] = [(vars(module), dict(vars(module))) for module in needed]
 
 

@@ -8,7 +8,8 @@ import pytest
 from factories import case, cell
 from one_case import ready_in
 
-from repromatrix.runner.execution.observe import observe, ordered, placeless
+from repromatrix.runner.execution.pool import observe, ordered
+from repromatrix.runner.execution.worker_client import placeless
 from repromatrix.runner.model.observation import MemoryUse, Provenance
 from repromatrix.runner.paths import ROOT
 

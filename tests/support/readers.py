@@ -26,7 +26,7 @@ from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence import answers, published
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Ready
-from repromatrix.runner.execution.observe import observe
+from repromatrix.runner.execution.pool import observe
 from repromatrix.runner.judging.lint import scrutinise
 from repromatrix.runner.model import lock, matrix
 from repromatrix.runner.model.case import decode, parse_python, read_case

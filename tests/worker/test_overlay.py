@@ -12,7 +12,7 @@ from factories import cell
 from one_case import ready_in
 
 from repromatrix.runner.execution.events import Tree
-from repromatrix.runner.execution.observe import observe
+from repromatrix.runner.execution.pool import observe
 from repromatrix.runner.model.cell import PROTOCOL
 from repromatrix.runner.model.observation import Provenance
 from repromatrix.runner.model.outcomes import Outcome
