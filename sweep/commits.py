@@ -13,8 +13,7 @@ from repromatrix.runner.evidence.swept.records import ProbeRecord, ProbeStatus
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.sweep.cell_answers import records
-from repromatrix.sweep.cells import probe_case
+from repromatrix.sweep.cells import probe_case, records
 from repromatrix.sweep.recipe_files import ModelRecipe
 
 

@@ -10,8 +10,7 @@ from repromatrix.runner.evidence.swept.changes import Found, ProbeChange
 from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.evidence.swept.records import ProbeKey
 from repromatrix.runner.model.case import Case
-from repromatrix.sweep.cell_answers import records
-from repromatrix.sweep.cells import probe_case
+from repromatrix.sweep.cells import probe_case, records
 from repromatrix.sweep.findings import SweepFinding, changes
 from repromatrix.sweep.measure import SweepRunner
 from repromatrix.sweep.recipe_files import ModelRecipe

@@ -23,8 +23,7 @@ from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.selection import Selection
 from repromatrix.runner.project import Project
 from repromatrix.sweep.baseline import published_of, to_measure
-from repromatrix.sweep.cell_answers import records
-from repromatrix.sweep.cells import cell_of, kind_and_probes
+from repromatrix.sweep.cells import cell_of, kind_and_probes, records
 from repromatrix.sweep.recipe_files import ModelRecipe
 
 

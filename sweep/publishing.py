@@ -22,8 +22,7 @@ from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, Pro
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.text import shorten
 from repromatrix.sweep.between import lacking
-from repromatrix.sweep.cell_answers import records
-from repromatrix.sweep.cells import chosen_probes, code_of, kind_and_probes, probe_cases
+from repromatrix.sweep.cells import chosen_probes, code_of, kind_and_probes, probe_cases, records
 from repromatrix.sweep.confirm import confirmed, confirmed_bad, measure_again
 from repromatrix.sweep.findings import SweepFinding, bad, changes, findings
 from repromatrix.sweep.making import SweepScope, refused_types

@@ -33,8 +33,7 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.text import plural
-from repromatrix.sweep.cell_answers import records
-from repromatrix.sweep.cells import probe_case
+from repromatrix.sweep.cells import probe_case, records
 from repromatrix.sweep.findings import SweepFinding
 from repromatrix.sweep.measure import SweepRunner
 from repromatrix.sweep.recipe_files import ModelRecipe

@@ -17,7 +17,6 @@ from repromatrix.runner.evidence.swept.records import (
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
-from repromatrix.sweep.cell_answers import records
 
 CELL = Cell("llama/generate", "", "4.50.0", Precision.FP32, Device.CPU)
 HOLDS = {"probe": "cached", "status": "holds", "seconds": 0.1}
