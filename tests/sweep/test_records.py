@@ -17,6 +17,7 @@ from repromatrix.runner.evidence.swept.records import (
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.sweep.cells import records
 
 CELL = Cell("llama/generate", "", "4.50.0", Precision.FP32, Device.CPU)
 HOLDS = {"probe": "cached", "status": "holds", "seconds": 0.1}
