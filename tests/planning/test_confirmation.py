@@ -105,30 +105,27 @@ DRAWN = Visit(environment="b", chosen=(), at_random=of("b", "1", "2", "3"), draw
 AGAIN = Visit(environment="b", chosen=(), at_random=of("b", "4", "5"), drawn=True)
 
 
-def bounded(agrees: dict[Cell, bool]) -> tuple[Bound, Bound]:
-    return bounds([FIRST, DRAWN, AGAIN], agrees, agrees.keys())
+@pytest.mark.parametrize(
+    ("agreeing", "denying", "cells", "releases"),
+    [
+        # Cells bound the visited releases, and drawn releases bound all.
+        ((*of("a", "1", "2"), *of("b", "1", "2", "3")), (), (5, 0), (1, 0)),
+        # One cell that differs makes its release differ.
+        (of("b", "1", "3"), of("b", "2"), (3, 1), (1, 1)),
+        # A turn that did not begin is no sample, whatever was measured anyway.
+        (of("a", "1"), (), (0, 0), (0, 0)),
+    ],
+)
+def test_what_was_measured_is_a_sample_of_cells_and_of_releases(
+    agreeing: tuple[Cell, ...],
+    denying: tuple[Cell, ...],
+    cells: tuple[int, int],
+    releases: tuple[int, int],
+) -> None:
+    agrees = dict.fromkeys(agreeing, True) | dict.fromkeys(denying, False)
+    found = bounds([FIRST, DRAWN, AGAIN], agrees, agrees.keys())
 
-
-def test_cells_bound_the_visited_releases_and_drawn_releases_bound_all() -> None:
-    cells = (*of("a", "1", "2"), *of("b", "1", "2", "3"))
-
-    assert bounded(dict.fromkeys(cells, True)) == (
-        Bound(sample=5, differing=0),
-        Bound(sample=1, differing=0),
-    )
-
-
-def test_one_cell_that_differs_makes_its_release_differ() -> None:
-    agrees = dict.fromkeys(of("b", "1", "2", "3"), True) | dict.fromkeys(of("b", "2"), False)
-
-    assert bounded(agrees) == (Bound(sample=3, differing=1), Bound(sample=1, differing=1))
-
-
-def test_a_turn_that_did_not_begin_is_no_sample_whatever_was_measured_anyway() -> None:
-    assert bounded(dict.fromkeys(of("a", "1"), True)) == (
-        Bound(sample=0, differing=0),
-        Bound(sample=0, differing=0),
-    )
+    assert [(one.sample, one.differing) for one in found] == [cells, releases]
 
 
 def test_a_turn_counts_as_far_as_it_came() -> None:

@@ -39,7 +39,7 @@ def loaded() -> Project:
 
 
 @given(CELLS, st.integers(1, 9))
-def test_every_environment_with_cells_is_in_exactly_one_shard(
+def test_every_environment_with_cells_is_in_exactly_one_shard_with_what_is_derived_from_it(
     cells: Mapping[str, int], count: int
 ) -> None:
     shares = split(cells, count)
@@ -48,6 +48,8 @@ def test_every_environment_with_cells_is_in_exactly_one_shard(
     assert sorted(name for names in shares for name in names) == sorted(
         name for name, number in cells.items() if number
     )
+    bases = [{name.partition("+")[0] for name in names} for names in shares]
+    assert sum(map(len, bases)) == len(set().union(*bases))
 
 
 @given(CELLS, st.integers(1, 9), st.randoms())
@@ -63,13 +65,6 @@ def test_the_order_in_which_environments_are_named_changes_no_shard(
     )
 
     assert expected == actual
-
-
-@given(CELLS, st.integers(1, 9))
-def test_what_is_derived_from_a_release_goes_with_it(cells: Mapping[str, int], count: int) -> None:
-    bases = [{name.partition("+")[0] for name in names} for names in split(cells, count)]
-
-    assert sum(map(len, bases)) == len(set().union(*bases))
 
 
 @given(CELLS, st.integers(1, 9))
