@@ -97,15 +97,26 @@ class Found:
 class Inquiry:
     """Two environments in which a case differs, and what is asked of the commits between them.
 
-    `good` and `bad` are revisions that take the place of the environments' releases.
+    `good` and `bad` are revisions that take the place of the environments' releases; where both
+    are given, there need not be environments.
     """
 
     asked: CaseQuestion
     edge: Edge
-    older: Environment
-    newer: Environment
+    older: Environment | None = None
+    newer: Environment | None = None
     good: str = ""
     bad: str = ""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the older and of the newer environment; empty without one."""
+        return self.older.name if self.older else "", self.newer.name if self.newer else ""
+
+    def versions(self, package: str) -> tuple[str, str]:
+        """Return the version of a package in either; empty where it is missing."""
+        older, newer = self.older, self.newer
+        return older.version(package) if older else "", newer.version(package) if newer else ""
 
 
 Steps = Generator[Ask, None, Answer]
@@ -153,8 +164,8 @@ class CommitSearch:
             question=self.inquiry.asked,
             edge=self.inquiry.edge,
             package=self.clone.sources.package,
-            older=End(mark=self.older, environment=self.inquiry.older.name),
-            newer=End(mark=self.newer, environment=self.inquiry.newer.name),
+            older=End(mark=self.older, environment=self.inquiry.names[0]),
+            newer=End(mark=self.newer, environment=self.inquiry.names[1]),
             doubt=found.doubt,
             trials=tuple(self.trials),
             confirmations=tuple(self.confirmations),
@@ -465,10 +476,7 @@ def _ends(clone: Clone, inquiry: Inquiry) -> tuple[TaggedCommit, TaggedCommit]:
     repository, sources = clone.repository, clone.sources
     if not (inquiry.good and inquiry.bad):
         _refuse_unmoved(sources.package, inquiry)
-    versions = (
-        inquiry.older.version(sources.package),
-        inquiry.newer.version(sources.package),
-    )
+    versions = inquiry.versions(sources.package)
     if not (inquiry.good or inquiry.bad):
         return git_lines.released_ends(repository, sources, *versions, clone.points)
     older, newer = (
@@ -482,10 +490,10 @@ def _ends(clone: Clone, inquiry: Inquiry) -> tuple[TaggedCommit, TaggedCommit]:
 
 def _refuse_unmoved(package: str, inquiry: Inquiry) -> None:
     """Refuse a boundary across which the package of the clone is the same."""
-    ends = (inquiry.older, inquiry.newer)
-    versions = {end.version(package) for end in ends}
-    if len(versions) == 1 or "" in versions:
-        shown = join([f"{end.version(package) or 'missing'} in {end.name}" for end in ends])
+    versions = inquiry.versions(package)
+    if len({*versions}) == 1 or "" in versions:
+        ends = zip(versions, inquiry.names, strict=True)
+        shown = join([f"{version or 'missing'} in {name}" for version, name in ends])
         what = f"not both have {package}" if "" in versions else f"both have the same {package}"
         fix = "`nox -s blame` finds the package that differs; --good and --bad name revisions."
         raise refuse(Problem(OPTION, f"{what} ({shown})", fix))

@@ -15,7 +15,6 @@ from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
 from repromatrix.runner.document import Document, Fact, Line, Listing, Reference, Table
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence.commits import APART, REPOSITORIES, PinnedCommit
-from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.text import join, plural, shorten
 
 _WIDE = 160
@@ -282,7 +281,7 @@ def _by_environment(answer: CommitAnswer) -> str:
                 f" {APART}: {'; '.join(mark.note for mark in marks if mark.note)}"
             )
     said = f"{_what(answer)}: {_NO_COMMIT.format(answer.package)}. {what}"
-    if any(map(named_commit, ends)):  # `blame` takes no commit
+    if not all(ends):  # a revision is no environment
         return said
     return f"{said} Find the package: `{answer.question.blame(good, bad)}`"
 

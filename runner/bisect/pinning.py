@@ -53,8 +53,8 @@ def key_of(inquiry: Inquiry) -> ChangeKey:
         precision=asked.precision,
         device=asked.device,
         change=inquiry.edge.word,
-        before=inquiry.older.name,
-        at=inquiry.newer.name,
+        before=inquiry.names[0],
+        at=inquiry.names[1],
     )
 
 
@@ -145,8 +145,7 @@ def _named(inquiry: Inquiry) -> set[str]:
 
 def _moved(inquiry: Inquiry) -> list[str]:
     """Return the packages under test that differ across a change."""
-    older, newer = inquiry.older, inquiry.newer
-    return [package for package in MOVED if older.version(package) != newer.version(package)]
+    return [package for package in MOVED if len({*inquiry.versions(package)}) > 1]
 
 
 def pinned(key: ChangeKey, answer: CommitAnswer, clone: Clone) -> PinnedCommit:

@@ -97,13 +97,11 @@ def searches(
     sought: Sought,
     environments: Mapping[str, Environment],
     within: Collection[str] | None = None,
-    seen: str = "",
 ) -> tuple[Search, ...]:
     """Return the search along the releases, and one along each package that has pairs.
 
     Where no release can run the case, the axis is empty and `older` holds all of them. `within`
-    narrows the releases, and `seen` is the one to ask first. `main` is left to `matrix`: it is a
-    different commit every day.
+    narrows the releases. `main` is left to `matrix`: it is a different commit every day.
     """
     found = []
     for axis in axes(question.case, environments):
@@ -111,11 +109,7 @@ def searches(
         points = [point for point in axis if sources[point] is not Source.MAIN]
         pairs = any(sources[point] is Source.PAIR for point in points)
         chosen = [point for point in points if within is None or pairs or point.label in within]
-        search = _along(question, sought, environments, chosen, runs=not pairs)
-        at = next((n for n, point in enumerate(search.axis) if point.label == seen), None)
-        found.append(
-            dataclasses.replace(search, sought=dataclasses.replace(search.sought, seen=at))
-        )
+        found.append(_along(question, sought, environments, chosen, runs=not pairs))
     return tuple(search for search in found if search.axis or search.older)
 
 

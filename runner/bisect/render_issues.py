@@ -140,7 +140,7 @@ def _answer(cell: UnexpectedCell, facts: IssueFacts) -> str:
     if cell.inquiry is None:
         return "no commit: no measured release differs"
     verb = "broken by" if cell.inquiry.edge is Edge.RISE else "fixed by"
-    older, newer = cell.inquiry.older.name, cell.inquiry.newer.name
+    older, newer = cell.inquiry.names
     row = facts.commits.get(key_of(cell.inquiry))
     if row is None:
         return f"no commit was searched between {older} and {newer}"

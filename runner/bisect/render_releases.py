@@ -19,7 +19,6 @@ from repromatrix.runner.bisect.search import (
 )
 from repromatrix.runner.document import Code, Document, Line, Listing, Paragraph, Part, Table
 from repromatrix.runner.model.cell import Environment
-from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
 from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
 from repromatrix.runner.text import join, plural
@@ -48,7 +47,6 @@ def first_line(finding: Finding) -> str:
 
 def further(finding: Finding) -> Iterator[str]:
     """Yield what else the reader should know, a sentence each."""
-    yield from _where_seen(finding)
     if finding.silent and finding.ends():
         yield f"Could not be judged: {_reasons(finding, finding.silent)}."
     others = [short(finding, change) for change in finding.changes if change != finding.found]
@@ -67,30 +65,14 @@ def further(finding: Finding) -> Iterator[str]:
         yield f"Results disagree about {names}: {_sources(sides)}."
 
 
-def _where_seen(finding: Finding) -> Iterator[str]:
-    seen, found = finding.search.sought.seen, finding.found
-    if seen is None:
-        return
-    if finding.answers.get(seen) is Answer.NO:
-        yield f"{label(finding, seen)}, where it was seen, passes here."
-    elif _is_commit(finding, seen) and not (found and seen in {found.before, found.at}):
-        yield f"{label(finding, seen)}, where it was seen, fails, too."
-
-
 def short(
     finding: Finding, change: Transition, broken: str = "broken", fixed: str = "fixed"
 ) -> str:
     """Return a change in few words, a gap said as one."""
     verb = broken if change.edge is Edge.RISE else fixed
     before, at = label(finding, change.before), label(finding, change.at)
-    # Between a release and a commit of main lie other commits.
-    exact = change.at == change.before + 1 and not _is_commit(finding, change.at)
+    exact = change.at == change.before + 1
     return f"{verb} in {at}" if exact else f"{verb} after {before}, by {at}"
-
-
-def _is_commit(finding: Finding, place: int) -> bool:
-    """Say whether a point is the commit in which it was seen."""
-    return bool(named_commit(finding.search.axis[place].environment))
 
 
 def label(finding: Finding, place: int) -> str:
@@ -132,11 +114,7 @@ def _never(finding: Finding, first: str, last: str) -> str:
 def _asked(finding: Finding) -> str:
     """Say how many points gave the answer: `asked 14 of 76 releases`."""
     points = "release" if finding.search.runs else "version"
-    places = [
-        place for place, _ in enumerate(finding.search.axis) if not _is_commit(finding, place)
-    ]
-    asked = sum(place in finding.answers for place in places)
-    return f"asked {asked} of {plural(len(places), points)}"
+    return f"asked {len(finding.answers)} of {plural(len(finding.search.axis), points)}"
 
 
 def _apart(points: Mapping[str, str]) -> str:
@@ -262,7 +240,6 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
     ]
     if moved and search.runs:
         yield f"Packages that also changed: {', '.join(moved)}."
-    if moved and search.runs and not any(map(named_commit, (before.name, at.name))):
         good, bad = (before, at) if finding.found.edge is Edge.RISE else (at, before)
         yield f"Find the package: {search.question.blame(good.name, bad.name)}"
 
@@ -295,8 +272,7 @@ def _telling(finding: Finding) -> list[int]:
     asked = list(finding.answers)
     if len(asked) <= _SHOWN:
         return asked
-    seen = finding.search.sought.seen
-    shown = {asked[0], asked[-1], *finding.silent[:_SHOWN], *([] if seen is None else [seen])}
+    shown = {asked[0], asked[-1], *finding.silent[:_SHOWN]}
     for change in finding.changes:
         shown |= {change.before, change.at}
     return sorted(shown & set(asked))

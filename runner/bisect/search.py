@@ -9,7 +9,6 @@ element less does. Unknown counts as no, and is listed: behind it there may be a
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -167,38 +166,19 @@ class Sought:
 
     `hints` are points to be asked early, as where a case says that it changes; they save
     questions where they are right and cost one each where they are wrong. `probes` are asked in
-    their order where both ends say no, until one says yes: its edge is searched. `seen` is asked
-    first: if it says yes, the rise is looked for below it, or the fall above it. With `nearest` the
-    point beside it comes next, and the change lies between the two where they differ. `every` asks
-    all points.
+    their order where both ends say no, until one says yes: its edge is searched. `every` asks all
+    points.
     """
 
     edge: Edge = Edge.RISE
     hints: tuple[int, ...] = ()
     probes: tuple[int, ...] = ()
-    seen: int | None = None
-    nearest: bool = False
     every: bool = False
 
 
 def look(count: int, answers: Mapping[int, Answer], sought: Sought) -> SearchQuestion | Result:
     """Return the next question about `count` points, or what the answers say."""
-    seen, points = sought.seen, range(count)
-    if seen is not None and seen not in answers:
-        most = 3 + halvings(count - 1)  # this one, both ends, and what lies between them
-        return SearchQuestion(point=seen, low=0, high=count - 1, at_most=most, alone=True)
-    if seen is None or sought.every or answers[seen] is not Answer.YES:
-        sought = dataclasses.replace(sought, seen=None)
-    else:
-        points = points[: seen + 1] if sought.edge is Edge.RISE else points[seen:]
-        beside = points[-2:] if sought.edge is Edge.RISE else points[:2]
-        if sought.nearest and (left := _untried(beside, answers)):
-            most = 2 + halvings(len(points) - 1)  # this one, the far end, and what lies between
-            low, high = points[0], points[-1]
-            return SearchQuestion(point=left[0], low=low, high=high, at_most=most, alone=True)
-        if sought.nearest and Answer.NO in {answers[point] for point in beside}:
-            points = beside
-        answers = {point: answers[point] for point in points if point in answers}
+    points = range(count)
     end = _end(points, answers)
     if isinstance(end, SearchQuestion):
         return end
@@ -215,10 +195,8 @@ def _inside(
     """Look for the change where both ends answered; then bring the ends nearer, then probe."""
     low, high = end
     below, above = range(points.start, low), range(high + 1, points.stop)
-    opened = _open(answers, sought.edge)
-    anchored = sought.seen is not None and opened
-    if sought.edge is Edge.RISE and answers[low] is Answer.YES and not anchored:
-        always = Result(ending=SearchOutcome.ALWAYS, again=opened)
+    if sought.edge is Edge.RISE and answers[low] is Answer.YES:
+        always = Result(ending=SearchOutcome.ALWAYS, again=_open(answers, sought.edge))
         return _nearer(below, answers) or always
     found = _between(low, high, answers, sought)
     if isinstance(found, SearchQuestion) or found.ending is SearchOutcome.FOUND:
@@ -264,7 +242,7 @@ def _between(
     low: int, high: int, answers: Mapping[int, Answer], sought: Sought
 ) -> SearchQuestion | Result:
     """Look between two ends that answered: halve until no point between them is left to ask."""
-    first = _first(answers, sought)
+    first = next(iter(_open(answers, sought.edge)), None)
     within = range(low + 1, high) if first is None else first.between
     hint = next((one for one in sought.hints if one in within and one not in answers), None)
     if hint is not None:
@@ -282,13 +260,6 @@ def _between(
         return SearchQuestion(point=point, low=left[0], high=left[-1], at_most=at_most)
     again = tuple(change for change in _open(answers, sought.edge) if change.at > first.at)
     return Result(ending=SearchOutcome.FOUND, found=first, again=again)
-
-
-def _first(answers: Mapping[int, Answer], sought: Sought) -> Transition | None:
-    """Return the change to search: the first, or the one that is nearest to what was seen."""
-    opened = _open(answers, sought.edge)
-    nearest = -1 if sought.seen is not None and sought.edge is Edge.RISE else 0
-    return opened[nearest] if opened else None
 
 
 def changes(answers: Mapping[int, Answer]) -> tuple[Transition, ...]:

@@ -6,13 +6,12 @@ import dataclasses
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from packaging.version import Version
 
 from repromatrix.runner.bisect import commit_search, commits, git_lines, pinning, releases
 from repromatrix.runner.bisect import render_releases as render
@@ -22,15 +21,6 @@ from repromatrix.runner.bisect.commits import Heard
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.bisect.search import Answer, Edge, Sought
-from repromatrix.runner.bisect.seen import (
-    ALLOWED,
-    SEEN,
-    SeenCommit,
-    SeenPoint,
-    find_seen,
-    said,
-    try_seen,
-)
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.document import write
@@ -39,7 +29,6 @@ from repromatrix.runner.errors import (
     Conflict,
     ExitCode,
     Interrupted,
-    InvalidValue,
     Problem,
     RunnerError,
     refuse,
@@ -51,9 +40,7 @@ from repromatrix.runner.evidence.commits import PinnedCommit, is_pinned
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
-from repromatrix.runner.model.environment_name import named_commit
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import (
     CASE,
@@ -88,12 +75,15 @@ class BisectOptions:
     repo: Annotated[
         Sequence[Path],
         typer.Option(
-            help="A clone of transformers, accelerate or peft, for --commits and for"
-            " --seen main@HASH; may be repeated."
+            help="A clone of transformers, accelerate or peft, for --commits; may be repeated."
         ),
     ] = ()
     good: Annotated[
-        str, typer.Option(help="With --commits: a good revision, instead of a release's tag.")
+        str,
+        typer.Option(
+            help="With --commits: a good revision, instead of a release's tag; with --bad as well,"
+            " no release is searched."
+        ),
     ] = ""
     bad: Annotated[
         str, typer.Option(help="With --commits: a bad revision, instead of a release's tag.")
@@ -105,10 +95,6 @@ class BisectOptions:
     fix: Annotated[bool, typer.Option("--fix", help="Find the release that fixes the case.")] = (
         False
     )
-    seen: Annotated[
-        str,
-        typer.Option(help="Where you saw the failure, a release or main@HASH: it is asked first."),
-    ] = ""
     every: Annotated[
         bool,
         typer.Option(
@@ -136,29 +122,23 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
         demand(options.device)
     loaded = cli.load_scripts(paths, options.case)
     asked = tuple(_questions(loaded, options))
-    commit = _seen_commit(options, clones)
-    points: Sequence[SeenPoint | None] = [None] * len(asked)
-    if commit:
+    if options.good and options.bad and not options.evidence_only:
         options = _sandboxed(options, console)
-        points = _try_seen(loaded, commit, asked, options, console)
-    every = tuple(_searches(loaded, asked, points, options))
+        return _between_revisions(loaded, asked, clones[0], options, console)
+    every = tuple(_searches(loaded, asked, options))
     runnable = tuple(search for search in every if search.axis)
     if not runnable:
         raise _no_release(every)
-    if options.seen and all(search.sought.seen is None for search in runnable):
-        raise _not_asked(every, options)
     asking = _asking(loaded, runnable, options, console)
-    asking.known.update((point.row.cell, point.row) for point in points if point)
     _print_most(asking, console)
-    if not (commit or options.evidence_only) and (asking.open() or options.commits):
+    if not options.evidence_only and (asking.open() or options.commits):
         options = _sandboxed(options, console)
     finished = options.evidence_only or not asking.open() or _run(loaded, asking, options, console)
     findings = asking.findings()
-    held = {point.environment.name: point.environment for point in points if point}
     page = render.Page(
         findings=findings,
         command=cli.portable(sys.argv[2:]),
-        environments={**loaded.environments, **held},
+        environments=loaded.environments,
     )
     if not options.commits or not finished or options.evidence_only:
         cli.print_stdout(write(render.document(page), options.format))
@@ -204,23 +184,13 @@ def _questions(loaded: Project, options: BisectOptions) -> Iterator[CaseQuestion
 
 
 def _searches(
-    loaded: Project,
-    asked: Sequence[CaseQuestion],
-    points: Sequence[SeenPoint | None],
-    options: BisectOptions,
+    loaded: Project, asked: Sequence[CaseQuestion], options: BisectOptions
 ) -> Iterator[releases.Search]:
-    """Yield the searches of every question; a commit in which it was seen is one of its points."""
+    """Yield the searches of every question."""
     within = environments_of(options.release, loaded.names) if options.release else None
-    release = "" if named_commit(options.seen) else _seen_release(loaded, options.seen)
-    edge = Edge.FALL if options.fix else Edge.RISE
-    for question, point in zip(asked, points, strict=True):
-        sought = Sought(edge=edge, every=options.every, nearest=point is not None)
-        if point is None:
-            yield from releases.searches(question, sought, loaded.environments, within, release)
-            continue
-        environments, seen = point.among(loaded.environments), point.environment.name
-        chosen = None if within is None else {*within, seen}
-        yield from releases.searches(point.question, sought, environments, chosen, seen)
+    sought = Sought(edge=Edge.FALL if options.fix else Edge.RISE, every=options.every)
+    for question in asked:
+        yield from releases.searches(question, sought, loaded.environments, within)
 
 
 def _precisions(
@@ -245,70 +215,6 @@ def _no_release(every: Sequence[releases.Search]) -> RunnerError:
     }
     what = f"no release can run it ({'; '.join(sorted(why)) or 'no case fails there'})"
     return refuse(Problem(CASE, what), ExitCode.NOTHING_SELECTED)
-
-
-def _seen_commit(options: BisectOptions, clones: Sequence[Clone]) -> SeenCommit | None:
-    """Return the commit that `--seen` names; raises RunnerError where it is in no clone."""
-    if not named_commit(options.seen):
-        return None
-    if options.evidence_only:
-        raise refuse(Conflict(SEEN, "--evidence-only", f"{options.seen} has to be run"))
-    clone = next((one for one in clones if one.sources.package == TRANSFORMERS), None)
-    if clone is None:
-        what = f"{options.seen} is a commit of transformers"
-        raise refuse(Problem(SEEN, what, "Give the path of a clone that holds it with --repo."))
-    return find_seen(clone, options.seen)
-
-
-def _try_seen(
-    loaded: Project,
-    commit: SeenCommit,
-    asked: Sequence[CaseQuestion],
-    options: BisectOptions,
-    console: Console,
-) -> list[SeenPoint | None]:
-    """Try the commit first, and print what it does; return what it is for each question.
-
-    Raises RunnerError where it could be judged for none of them, and Interrupted.
-    """
-    home = Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks)
-    tried = try_seen(home, commit, asked, _terms(loaded, options), rerun=options.rerun)
-    for question, one in zip(asked, tried, strict=True):
-        console.print(said(commit, question, one.trial), markup=False)
-    if all(one.point is None for one in tried):
-        what = f"{commit.name} could not be judged ({tried[0].trial.reason})"
-        raise refuse(Problem(SEEN, what, "Name another commit or a release."), ExitCode.UNDECIDED)
-    return [one.point for one in tried]
-
-
-def _seen_release(loaded: Project, typed: str) -> str:
-    """Return the release that `--seen` names; raises RunnerError where it is not measured."""
-    if not typed:
-        return ""
-    try:
-        version = Version(typed)
-    except ValueError as error:  # also for a number of 5,000 digits
-        raise refuse(InvalidValue(SEEN, typed, ALLOWED)) from error
-    names = [release.name for release in loaded.matrix.releases]
-    if str(version) in names:
-        return str(version)
-    below = [name for name in names if Version(name) < version][-1:]
-    above = [name for name in names if Version(name) > version][:1]
-    fix = f"Give the nearest release: {join([*below, *above], 'or')}."
-    if not (above or version.is_prerelease):
-        fix = f"{fix} `nox -s lock -- {version}` adds a newer one."
-    raise refuse(Problem(SEEN, f"{typed} is not a release that is measured", fix))
-
-
-def _not_asked(every: Sequence[releases.Search], options: BisectOptions) -> RunnerError:
-    """Say why no search asks the release that `--seen` names."""
-    name = str(Version(options.seen))
-    apart = (reason for each in every for reason in [{**each.older, **each.left_out}.get(name)])
-    if reason := next(filter(None, apart), ""):
-        return refuse(Problem(SEEN, f"{name} cannot run it ({reason})"))
-    if not options.release:
-        return refuse(Problem(SEEN, f"{name} is not searched for what is selected"))
-    return refuse(Conflict(SEEN, "--release", f"{name} is not among the releases that it selects"))
 
 
 def _asking(
@@ -348,12 +254,10 @@ def _print_most(asking: releases.ReleaseSearches, console: Console) -> None:
 def _run(
     loaded: Project, asking: releases.ReleaseSearches, options: BisectOptions, console: Console
 ) -> bool:
-    sandbox = options.sandbox is True
-    terms = Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox)
     with answers.opened(loaded.paths, cli.line_printer(console, "yellow")) as store:
         runs = releases.ReleaseRuns(
             project=loaded,
-            terms=terms,
+            terms=_terms(loaded, options),
             store=store,
             audience=SearchProgress(console),
             ahead=options.ahead,
@@ -376,11 +280,7 @@ def clones_for(options: BisectOptions) -> tuple[Clone, ...]:
         raise refuse(Problem(_COMMITS, "needs --repo", fix))
     given = {"--repo": options.repo, "--good": options.good, "--bad": options.bad}
     for option, value in given.items():
-        if (
-            value
-            and not options.commits
-            and not (option == "--repo" and named_commit(options.seen))
-        ):
+        if value and not options.commits:
             raise refuse(Problem(option, f"needs {_COMMITS}"))
     clones = open_clones(options.repo)
     for option, revision in (("--good", options.good), ("--bad", options.bad)):
@@ -413,11 +313,7 @@ def _pin(
 ) -> ExitCode:
     """Pin every break and fix of the findings to commits, and print them."""
     if options.good or options.bad:
-        what = "--good and --bad need one case in one precision"
-        raise refuse(Problem(_COMMITS, what, "Choose one with --precision."))
-    if named_commit(options.seen):
-        what = f"{SEEN} {options.seen} needs one case in one precision, and one clone"
-        raise refuse(Problem(_COMMITS, what))
+        raise _needs_one(finding.search.question for finding in findings)
     inquiries = tuple(pinning.changes_of(findings, loaded.environments))
     known = {} if options.rerun else commit_evidence.known_commits(loaded.paths)
     due = [each for each in inquiries if not is_pinned(known, pinning.key_of(each))]
@@ -446,6 +342,12 @@ def _terms(loaded: Project, options: BisectOptions) -> Terms:
     return Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox)
 
 
+def _needs_one(asked: Iterable[CaseQuestion]) -> RunnerError:
+    names = [f"{question.case.name} {question.precision}" for question in asked]
+    what = f"needs one case in one precision, not {join(names) or 'none'}"
+    return refuse(Problem(_COMMITS, what, "Choose one with --precision."))
+
+
 def _find_commit(
     loaded: Project, page: render.Page, clone: Clone, options: BisectOptions, console: Console
 ) -> ExitCode:
@@ -455,10 +357,7 @@ def _find_commit(
     """
     own = [finding for finding in page.findings if finding.search.runs]
     if len(own) != 1:
-        questions = [finding.search.question for finding in own]
-        names = [f"{question.case.name} {question.precision}" for question in questions]
-        what = f"needs one case in one precision, not {join(names) or 'none'}"
-        raise refuse(Problem(_COMMITS, what, "Choose one with --precision."))
+        raise _needs_one(finding.search.question for finding in own)
     (finding,) = own
     if finding.found is None:
         if options.format == "json":
@@ -466,20 +365,9 @@ def _find_commit(
         what = "no two releases differ, so there are no commits to search"
         fix = "Try other releases (--release), every release (--all), or --any-failure."
         raise refuse(Problem(_COMMITS, what, fix), ExitCode.UNDECIDED)
-    answer = _searched(loaded, _inquiry(page, finding, options), clone, options, console)
-    typed = f"nox -s bisect -- {shlex.join(page.command)}"
-    cli.print_stdout(write(commits.commits_document(answer, typed), options.format))
-    return answer.ending.code
-
-
-def _inquiry(page: render.Page, finding: releases.Finding, options: BisectOptions) -> Inquiry:
-    """Return what is asked of the commits between the two releases of a change."""
-    assert finding.found is not None  # noqa: S101 - the caller has looked
-    older, newer = (
-        page.environments[finding.search.names[place]]
-        for place in (finding.found.before, finding.found.at)
-    )
-    return Inquiry(
+    sides = (finding.found.before, finding.found.at)
+    older, newer = (page.environments[finding.search.names[place]] for place in sides)
+    inquiry = Inquiry(
         asked=finding.search.question,
         edge=finding.search.sought.edge,
         older=older,
@@ -487,6 +375,29 @@ def _inquiry(page: render.Page, finding: releases.Finding, options: BisectOption
         good=options.good,
         bad=options.bad,
     )
+    answer = _searched(loaded, inquiry, clone, options, console)
+    if not (options.good or options.bad or loaded.paths.own):
+        commit_evidence.keep(loaded.paths, pinning.pinned(pinning.key_of(inquiry), answer, clone))
+    return answer.ending.code
+
+
+def _between_revisions(
+    loaded: Project,
+    asked: Sequence[CaseQuestion],
+    clone: Clone,
+    options: BisectOptions,
+    console: Console,
+) -> ExitCode:
+    """Search the commits between --good and --bad; what fails there is bad if no case says how."""
+    if len(asked) != 1:
+        raise _needs_one(asked)
+    (question,) = asked
+    question = dataclasses.replace(
+        question, any_failure=options.any_failure or not question.case.block.fails
+    )
+    edge = Edge.FALL if options.fix else Edge.RISE
+    inquiry = Inquiry(asked=question, edge=edge, good=options.good, bad=options.bad)
+    return _searched(loaded, inquiry, clone, options, console).ending.code
 
 
 def _searched(
@@ -496,7 +407,7 @@ def _searched(
     options: BisectOptions,
     console: Console,
 ) -> commits.CommitAnswer:
-    """Search the commits between two ends; raises RunnerError and Interrupted."""
+    """Search the commits between two ends and print them; raises RunnerError and Interrupted."""
 
     def hear(event: Heard) -> None:
         console.print(f"  {commits.heard(event)}", markup=False)
@@ -504,8 +415,6 @@ def _searched(
     home = Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks)
     terms = _terms(loaded, options)
     (answer,) = commit_search.find_commits(home, clone, [inquiry], terms, hear, rerun=options.rerun)
-    is_seen = any(named_commit(end.name) for end in (inquiry.older, inquiry.newer))
-    if not (options.good or options.bad or loaded.paths.own or is_seen):
-        row = pinning.pinned(pinning.key_of(inquiry), answer, clone)
-        commit_evidence.keep(loaded.paths, row)
+    typed = f"nox -s bisect -- {shlex.join(cli.portable(sys.argv[2:]))}"
+    cli.print_stdout(write(commits.commits_document(answer, typed), options.format))
     return answer

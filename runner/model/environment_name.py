@@ -1,7 +1,6 @@
 """Names of environments: `4.50.0`, `4.50.0+timm`, a pair `4.53.3+peft0.15.2`, `ms-swift3.3.0`.
 
 Under another torch a release is `4.50.0+torch2.6.0`, and with extras `4.50.0+timm+torch2.6.0`.
-A commit in which a failure was seen stands among them as `main@0123456789ab`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from packaging.version import Version
 from repromatrix.runner.errors import InvalidValue, refuse
 
 _PACKAGE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_COMMIT = "main@"
 ALLOWED = "a release, `RELEASE+package` for an extra or `RELEASE+packageVERSION` for a version"
 
 
@@ -88,16 +86,6 @@ def stacked(text: str) -> tuple[str, str] | None:
     except ValueError:
         return None
     return (package, version) if version else None
-
-
-def of_commit(commit: str) -> str:
-    """Return the name under which a commit of main stands among the releases."""
-    return f"{_COMMIT}{commit[:12]}"
-
-
-def named_commit(name: str) -> str:
-    """Return the commit that a name is of, `main@0123456789ab`; empty for any other name."""
-    return name.removeprefix(_COMMIT) if name.startswith(_COMMIT) else ""
 
 
 def _split(part: str) -> tuple[str, str]:

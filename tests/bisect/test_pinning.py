@@ -113,13 +113,14 @@ def test_a_case_that_needs_a_pair_is_tried_with_the_packages_of_its_older_one(
 ) -> None:
     lab = straight(tmp_path, ["works", "breaks"], m1="Cache it (#36001)")
     plain = lab.inquiry()
-    pair = dataclasses.replace(plain.older, name="4.50.3+scipy1.17.1", source=Source.PAIR)
+    old, new = (factories.environment(name) for name in ("4.50.3", "4.51.0"))
+    pair = dataclasses.replace(old, name="4.50.3+scipy1.17.1", source=Source.PAIR)
     change = SimpleNamespace(before="older", at="newer", edge=plain.edge)
-    names = {"older": pair.name, "newer": plain.newer.name}
+    names = {"older": pair.name, "newer": new.name}
     search = SimpleNamespace(names=names, question=plain.asked)
     (inquiry,) = changes_of(
         [SimpleNamespace(search=search, changes=[change])],  # type: ignore[list-item]
-        {pair.name: pair, plain.newer.name: plain.newer},
+        {pair.name: pair, new.name: new},
     )
 
     (row,) = pin(lab, inquiry)

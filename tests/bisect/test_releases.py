@@ -265,26 +265,6 @@ def test_where_both_ends_pass_the_first_release_of_each_line_is_asked_newest_fir
     assert finding.ends_pass
 
 
-@pytest.mark.parametrize(
-    ("text", "edge", "ran", "sides"),
-    [
-        ("nnyyyn", Edge.RISE, ("4.50.2", "4.49.0", "4.50.0", "4.50.1"), ("4.50.0", "4.50.1")),
-        ("nnyyyn", Edge.FALL, ("4.50.2", "4.51.1", "4.51.0"), ("4.51.0", "4.51.1")),
-        ("yyyyyy", Edge.RISE, ("4.50.2", "4.49.0"), None),
-        ("nnnnnn", Edge.RISE, ("4.50.2", "4.51.1", "4.49.0", "4.51.0", "4.50.0"), None),
-    ],
-)
-def test_a_release_in_which_it_was_seen_is_asked_first(
-    text: str, edge: Edge, ran: tuple[str, ...], sides: tuple[str, str] | None
-) -> None:
-    of, on = case(), environments(*RELEASES)
-    _, known = history(text, of, on, edge=edge)
-    (search,) = searches(question(of), Sought(edge=edge), on, seen="4.50.2")
-    finding = from_nothing(search, known)
-
-    assert (finding.ran, summary(finding)[1]) == (ran, sides)
-
-
 def test_a_case_that_fails_since_its_first_release_is_answered() -> None:
     of = case(BREAKS, dependencies=("torch", "transformers>=4.50"))
     search, known = history("yyynn", of, environments(*RELEASES))

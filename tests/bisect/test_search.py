@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
@@ -289,74 +288,6 @@ def test_a_failure_in_the_middle_is_found_from_its_newest_probe() -> None:
         Result(ending=SearchOutcome.FOUND, found=fall(11, 12)),
         [19, 0, 16, 12, 8, 10, 11],
     )
-
-
-@given(known_histories, edges, st.data())
-def test_what_was_seen_is_asked_first_and_its_own_edge_is_found(
-    history: list[Answer], edge: Edge, data: st.DataObject
-) -> None:
-    seen = data.draw(st.integers(0, len(history) - 1))
-    result, asked = search(history, Sought(edge=edge, seen=seen))
-
-    assert asked[0] == seen
-    if history[seen] is not YES:
-        return
-    way = range(seen + 1) if edge is Edge.RISE else range(seen, len(history))
-    assert set(asked) <= set(way)
-    assert len(asked) <= 2 + math.ceil(math.log2(len(way)))
-    far = history[way[0] if edge is Edge.RISE else way[-1]]
-    assert (result.ending is SearchOutcome.ALWAYS) == (far is YES)
-    if result.found is not None:
-        assert (history[result.found.before], history[result.found.at]) == edge.sides
-        assert result.found.at == result.found.before + 1
-
-
-@given(known_histories, edges, st.data())
-def test_of_what_is_known_the_change_nearest_to_what_was_seen_counts(
-    history: list[Answer], edge: Edge, data: st.DataObject
-) -> None:
-    seen = data.draw(st.integers(0, len(history) - 1))
-    history[seen] = YES
-    result = look(len(history), dict(enumerate(history)), Sought(edge=edge, seen=seen))
-    truth = [one for one in changes(dict(enumerate(history))) if one.edge is edge]
-    near = [one for one in truth if (one.at <= seen if edge is Edge.RISE else one.at > seen)]
-
-    assert isinstance(result, Result)
-    assert result.found == (near[-1 if edge is Edge.RISE else 0] if near else None)
-
-
-@given(known_histories, edges, st.data())
-def test_where_the_point_beside_what_was_seen_differs_the_change_lies_between_the_two(
-    history: list[Answer], edge: Edge, data: st.DataObject
-) -> None:
-    seen = data.draw(st.integers(0, len(history) - 1))
-    history[seen] = YES
-    sought = Sought(edge=edge, seen=seen)
-    result, asked = search(history, dataclasses.replace(sought, nearest=True))
-    beside = seen - 1 if edge is Edge.RISE else seen + 1
-
-    if beside not in range(len(history)):
-        assert (result, asked) == search(history, sought)
-        return
-    assert asked[:2] == [seen, beside]
-    if history[beside] is NO:
-        change = rise(beside, seen) if edge is Edge.RISE else fall(seen, beside)
-        assert (result, len(asked)) == (Result(ending=SearchOutcome.FOUND, found=change), 2)
-    else:
-        far = seen if edge is Edge.RISE else len(history) - 1 - seen
-        assert len(asked) <= 3 + math.ceil(math.log2(far + 1))
-
-
-@given(histories, edges, st.data())
-def test_what_was_seen_and_does_not_fail_changes_no_monotone_answer(
-    history: list[Answer], edge: Edge, data: st.DataObject
-) -> None:
-    sides = [*edge.sides]
-    monotone = sorted(history, key=[sides[0], UNKNOWN, sides[1]].index)
-    seen = data.draw(st.integers(0, len(monotone) - 1))
-    if monotone[seen] is NO:
-        plain, _ = search(monotone, Sought(edge=edge))
-        assert search(monotone, Sought(edge=edge, seen=seen))[0] == plain
 
 
 def test_where_nothing_answers_few_points_are_asked() -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import factories
 import pytest
@@ -26,9 +26,6 @@ from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence.commits import read_commits
 from repromatrix.runner.model.case import parse_script
 from repromatrix.runner.paths import ROOT
-
-if TYPE_CHECKING:
-    from laboratory import Laboratory
 
 COMMAND = [sys.executable, "-m", "repromatrix", "bisect"]
 
@@ -117,27 +114,19 @@ def _answers(done: subprocess.CompletedProcess[str]) -> dict[tuple[str, ...], tu
 
 
 class Reporter:
-    """Has a checkout, a clone, and a commit of main in which a failure was seen."""
+    """Has a checkout, and a clone in whose newest commit a failure was seen."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.places = small_checkout.checkout(folder / "ours")
-        self.toy = Toy(places=self.places, text=factories.case_text(factories.BREAKS))
-        self.folder = folder
+        Toy(places=self.places, text=factories.case_text(factories.BREAKS)).measured("++++++")
+        self.lab = straight(folder / "theirs", ["works", "works", "breaks", "breaks"])
         self.capsys = capsys
 
-    def history(self, *states: str) -> Laboratory:
-        self.lab = straight(self.folder / "theirs", states)
-        self.sha = self.lab.history.shas[str(len(states) - 1)]
-        self.seen = f"main@{self.sha[:12]}"
-        return self.lab
-
     def bisect(self, **more: Any) -> ExitCode:  # noqa: ANN401 - any option
-        options: dict[str, Any] = {"case": ["toy_breaks"], "precision": ["bf16"]}
-        options |= {"seen": f"main@{self.sha}", "repo": [self.lab.clone], "sandbox": False}
+        options: dict[str, Any] = {"case": ["toy_breaks"], "precision": ["bf16"], "commits": True}
+        options |= {"repo": [self.lab.clone], "sandbox": False, "format": "json"}
+        options |= {"good": "v4.50.3", "bad": self.lab.history.shas["3"]}
         return find(self.places, BisectOptions(**(options | more)), Console(quiet=True))
-
-    def told(self) -> str:
-        return self.capsys.readouterr().out
 
 
 @pytest.fixture
@@ -151,80 +140,23 @@ def reporter(
     return Reporter(tmp_path, capsys)
 
 
-def test_a_break_between_the_newest_release_and_the_commit_needs_no_older_release(
-    reporter: Reporter,
+@pytest.mark.parametrize("text", ["", factories.case_text()], ids=["a case", "a script"])
+def test_between_two_revisions_commits_are_searched_without_any_release(
+    reporter: Reporter, tmp_path: Path, text: str
 ) -> None:
-    reporter.toy.measured("    + ")
-    reporter.history("works", "works", "breaks", "breaks")
-
-    assert reporter.bisect() is ExitCode.AS_EXPECTED
-    assert (
-        f"  Broken after 4.50.3, by {reporter.seen}: 4.50.3 passes, {reporter.seen} fails."
-        " ValueError: it breaks.\n"
-    ) in reporter.told()
-
-
-def test_with_commits_the_search_goes_on_between_that_release_and_the_commit(
-    reporter: Reporter,
-) -> None:
-    reporter.toy.measured("    + ")
-    lab = reporter.history("works", "works", "breaks", "breaks")
-    code = reporter.bisect(commits=True, format="json")
-    answer = json.loads(reporter.told())
+    """A script that describes no failure is searched for whatever it does."""
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    code = reporter.bisect(case=[str(path)] if text else ["toy_breaks"])
+    answer = json.loads(reporter.capsys.readouterr().out)
 
     assert (code, answer["ending"]) == (ExitCode.AS_EXPECTED, "found")
-    assert answer["commit"]["commit"] == lab.history.shas["2"]
-    assert (answer["older"]["environment"], answer["newer"]["environment"]) == (
-        "4.50.3",
-        reporter.seen,
-    )
-    assert answer["newer"]["commit"] == reporter.sha
+    assert answer["commit"]["commit"] == reporter.lab.history.shas["2"]
+    assert [answer[end]["environment"] for end in ("older", "newer")] == ["", ""]
     # What is kept is about changes along releases.
     assert read_commits(reporter.places.commits) == {}
 
 
-def test_an_older_break_is_found_below_the_commit(reporter: Reporter) -> None:
-    reporter.toy.measured("++----")
-    reporter.history("breaks", "breaks")
-
-    assert reporter.bisect() is ExitCode.AS_EXPECTED
-    told = reporter.told()
-    assert "  Broken in 4.50.1: 4.50.0 passes, 4.50.1 fails. ValueError: it breaks.\n" in told
-    assert f"  {reporter.seen}, where it was seen, fails, too.\n" in told
-
-
-def test_a_fix_is_looked_for_above_the_commit(reporter: Reporter) -> None:
-    reporter.toy.measured("     +")
-    reporter.history("breaks", "breaks")
-
-    assert reporter.bisect(fix=True, format="json") is ExitCode.AS_EXPECTED
-    (found,) = json.loads(reporter.told())
-    assert (found["before"], found["at"], found["ran"]) == (reporter.seen, "4.51.0", [])
-
-
-def test_a_commit_that_passes_here_is_said_and_the_releases_are_searched(
-    reporter: Reporter,
-) -> None:
-    reporter.toy.measured("++++++")
-    reporter.history("works", "works")
-
-    assert reporter.bisect() is ExitCode.NOT_REPRODUCED
-    told = reporter.told()
-    assert f"  {reporter.seen}, where it was seen, passes here.\n" in told
-
-
-def test_a_commit_that_cannot_be_judged_ends_it(reporter: Reporter) -> None:
-    reporter.toy.measured("++++++")
-    reporter.history("works", "other")
-
-    with pytest.raises(RunnerError, match=f"--seen: {reporter.seen} could not be judged") as caught:
-        reporter.bisect()
-    assert caught.value.code is ExitCode.UNDECIDED
-
-
-def test_a_commit_is_searched_for_one_question_at_a_time(reporter: Reporter) -> None:
-    reporter.toy.measured("++++++")
-    reporter.history("works", "breaks")
-
-    with pytest.raises(RunnerError, match="needs one case in one precision, and one clone"):
-        reporter.bisect(precision=["bf16,fp32"], commits=True)
+def test_two_revisions_are_searched_for_one_question_at_a_time(reporter: Reporter) -> None:
+    with pytest.raises(RunnerError, match="needs one case in one precision, not toy_breaks fp32"):
+        reporter.bisect(precision=["bf16,fp32"])
