@@ -78,6 +78,11 @@ class Paths:
         return self.root / "environments" / "locks"
 
     @property
+    def places(self) -> Path:
+        """Where releases were cut from the main branches of their packages."""
+        return self.root / "environments" / "places.toml"
+
+    @property
     def built(self) -> Path:
         """The virtualenvs; REPROMATRIX_ENVIRONMENTS moves them."""
         usual = self.state if self.is_installed else self.root / ".nox"

@@ -178,7 +178,7 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         )
         for name in (against, release)
     }
-    _clones(options)  # before anything is measured
+    _clones(paths, options)  # before anything is measured
     if not any(sides.values()):
         problem = Problem("--model", f"no architecture has a recipe on {release}")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)
@@ -278,12 +278,12 @@ def _print_counts(runner: SweepRunner, seconds: float, console: Console) -> None
         )
 
 
-def _clones(options: SweepOptions) -> tuple[Clone, ...]:
+def _clones(paths: Paths, options: SweepOptions) -> tuple[Clone, ...]:
     """Return the clone for `--commit`; raises RunnerError where it does not serve."""
     if options.commit and options.repo is None:
         fix = "Give the path of a clone of transformers, accelerate or peft."
         raise refuse(Problem("--commit", "needs --repo", fix))
-    return open_clones([options.repo] if options.repo else [])
+    return open_clones([options.repo] if options.repo else [], paths.places)
 
 
 def _named(told: Sequence[SweepFinding], option: str, name: str) -> SweepFinding:
@@ -316,8 +316,8 @@ def _commit(
     sides: tuple[str, str],
 ) -> ExitCode:
     change = _named(told, "--commit", options.commit).changes[0]
-    (clone,) = _clones(options)
     loaded, console = runner.project, cli.stderr_console()
+    (clone,) = _clones(loaded.paths, options)
     older, newer = (loaded.environments[name] for name in sides)
     (answer,) = find_commits(
         Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks),

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from repromatrix.runner.bisect.commit_trials import CommitTrial
-from repromatrix.runner.bisect.git_lines import CommitLine, TaggedCommit, Twin
+from repromatrix.runner.bisect.git_lines import CommitLine, End, Twin
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
@@ -77,28 +77,6 @@ class Doubt(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class End:
-    """One end as it was asked for: its commit, and the environment that belongs to it."""
-
-    mark: TaggedCommit
-    environment: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Searched:
-    """The line that was searched: its ends, and how many commits follow its first.
-
-    `edge` is the change that was searched on it; on the branch of the older end, the opposite.
-    """
-
-    name: str
-    first: Commit
-    last: Commit
-    count: int
-    edge: Edge
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CommitAnswer:
     """The commit that made the difference, or what is known instead."""
 
@@ -108,7 +86,10 @@ class CommitAnswer:
     package: str
     older: End
     newer: End
-    searched: Searched | None = None
+    searched: CommitLine | None = None
+    """The line on which the answer lies."""
+    is_reversed: bool = False
+    """Whether that is the branch of the older end, on which the opposite change was searched."""
     last_old: Commit | None = None
     first_new: Commit | None = None
     candidates: tuple[Commit, ...] = ()
@@ -143,7 +124,7 @@ class CommitAnswer:
     @property
     def searched_edge(self) -> Edge:
         """The change that was searched, in the end."""
-        return self.searched.edge if self.searched else self.edge
+        return self.edge.other if self.is_reversed else self.edge
 
     @property
     def words(self) -> tuple[str, str]:
@@ -173,7 +154,7 @@ class CommitAnswer:
 
 def sentence(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per ending
     """Return the answer in one sentence."""
-    what, older, newer = _what(answer), answer.older.mark.revision, answer.newer.mark.revision
+    what, older, newer = _what(answer), answer.older.revision, answer.newer.revision
     match answer.ending:
         case CommitOutcome.FOUND:
             return f"{what} {_verb(answer)} {named(answer.candidates[0])}"
@@ -271,14 +252,13 @@ def _by_environment(answer: CommitAnswer) -> str:
             f" those of {older}."
         )
     else:
-        marks = (answer.older.mark, answer.newer.mark)
-        sources = f"The sources of {marks[0].revision} and {marks[1].revision}"
+        sources = f"The sources of {answer.older.revision} and {answer.newer.revision}"
         what = f"{sources} behave alike with the packages of their days."
-        if any(mark.note for mark in marks):
+        if notes := [end.note for end in (answer.older, answer.newer) if end.note]:
             # A release of a branch, or one that is not there yet, may be what differs.
             return (
                 f"{_what(answer)} is undecided: {what[:-1]}, and the releases themselves are"
-                f" {APART}: {'; '.join(mark.note for mark in marks if mark.note)}"
+                f" {APART}: {'; '.join(notes)}"
             )
     said = f"{_what(answer)}: {_NO_COMMIT.format(answer.package)}. {what}"
     if not all(ends):  # a revision is no environment
@@ -333,15 +313,15 @@ def _data(answer: CommitAnswer) -> dict[str, Any]:
         "device": question.device,
         "searched_for": answer.edge.word,
         "package": answer.package,
-        "older": _end(answer.older),
-        "newer": _end(answer.newer),
+        "older": asdict(answer.older),
+        "newer": asdict(answer.newer),
         "line": searched
         and {
             "name": searched.name,
-            "first": searched.first.sha,
-            "last": searched.last.sha,
+            "first": searched.first,
+            "last": searched.last,
             "commits": searched.count,
-            "found": searched.edge.word,
+            "found": answer.searched_edge.word,
         },
         "commit": answer.culprit and _commit(answer.culprit),
         "candidates": list(map(_commit, answer.candidates)),
@@ -362,9 +342,8 @@ def heard(event: Heard) -> str:
     """Return a line about what happens during a search."""
     match event:
         case CommitLine():
-            width = len(event.commits) - 1
-            trials = plural(halvings(width), "more trial")
-            return f"{event.name}: {plural(width, 'commit')}, at most {trials}"
+            trials = plural(halvings(event.count), "more trial")
+            return f"{event.name}: {plural(event.count, 'commit')}, at most {trials}"
         case CommitTrial():
             known = ", known" if event.known else ""
             reason = shorten(event.reason, _WIDE)
@@ -380,16 +359,16 @@ def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
         yield "same change", f"{named(twin.commit)} ({twin.line}, {twin.by})"
     yield from _sides(answer)
     if searched is not None:
-        span = f"{searched.first.short} to {searched.last.short}"
+        span = f"{searched.first[:SHORT]} to {searched.last[:SHORT]}"
         yield "searched", f"{searched.name}, {searched.count} commits by first parents, {span}"
-        if searched.edge is not answer.edge:
-            lacks = f"that {answer.newer.mark.revision} lacks"
+        if answer.is_reversed:
+            lacks = f"that {answer.newer.revision} lacks"
             yield "reversed", f"it is a change on {searched.name} {lacks}"
     yield "older end", _release(answer.older, answer.package)
     yield "newer end", _release(answer.newer, answer.package)
     for end in (answer.older, answer.newer):
-        if end.mark.note:
-            yield "derived end", end.mark.note
+        if end.note:
+            yield "stands in", end.note
     trials = f"{len(answer.trials)}, {answer.known} of them known already"
     if answer.confirmations:
         known = " before" if all(trial.known for trial in answer.confirmations) else ""
@@ -423,21 +402,15 @@ def _result(trial: CommitTrial) -> str:
 
 
 def _release(end: End, package: str) -> str:
-    mark = end.mark
-    claims = f"claims {package} {mark.claims}" if mark.claims else "claims no version"
-    tag = mark.revision if mark.agrees else f"{mark.revision} (no tag of its own name claims it)"
-    return f"{tag} at {mark.commit[:SHORT]}, {claims}"
+    claims = f"claims {package} {end.claims}" if end.claims else "claims no version"
+    tag = end.revision if end.agrees else f"{end.revision} (no tag of its own name claims it)"
+    return f"{tag} at {end.commit[:SHORT]}, {claims}"
 
 
 def _row(answer: CommitAnswer, trial: CommitTrial) -> tuple[Line, ...]:
     address = f"{REPOSITORIES}/{answer.package}/commit/{trial.commit}"
     name, reason = Reference(trial.commit[:SHORT], address), shorten(trial.reason, _WIDE)
     return name, _result(trial), trial.environment, trial.version, reason
-
-
-def _end(end: End) -> dict[str, Any]:
-    mark = asdict(end.mark)
-    return {"release": mark.pop("wanted"), **mark, "environment": end.environment}
 
 
 def _commit(commit: Commit) -> dict[str, Any]:

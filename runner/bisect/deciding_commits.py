@@ -6,13 +6,13 @@ one by one, each with what it declared on its day.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from packaging.version import Version
 
 from repromatrix.runner.bisect.clone import Clone
-from repromatrix.runner.bisect.commit_search import Inquiry, SearchedCommit
+from repromatrix.runner.bisect.commit_search import Inquiry, Tried
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.packages import Blame, BlameOutcome
 from repromatrix.runner.bisect.pinning import Pinning, key_of
@@ -73,7 +73,7 @@ class DecidingCommits:
     clones: Sequence[Clone]
     terms: Terms
     known: Mapping[ChangeKey, PinnedCommit]
-    tried: Callable[[SearchedCommit], None]
+    tried: Tried
     rerun: bool = False
 
     def __call__(self, blame: Blame, asked: CaseQuestion) -> Decision | None:

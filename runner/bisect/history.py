@@ -33,12 +33,8 @@ def main_line(clone: Clone, since: str) -> list[HistoryPoint]:
 
     Raises RunnerError where the clone does not tell where the release is.
     """
-    released = clone.points.get(since)
-    if released is None:
-        what = f"the clone does not tell where {since} was released"
-        raise refuse(Problem(clone.repository.where, what, "Fetch its tags and its main branch."))
     repository, form = clone.repository, "--format=%ct %H"
-    base = repository.read("merge-base", released.commit, clone.main).strip()
+    base = repository.read("merge-base", clone.released(since).commit, clone.main).strip()
     later = repository.read("log", "--first-parent", "--reverse", form, clone.main, f"^{base}")
     listed = [*repository.read("log", "-1", form, base).splitlines(), *later.splitlines()]
     return [

@@ -10,7 +10,7 @@ from repromatrix.runner.bisect.clone import Clone
 from repromatrix.runner.bisect.commit_search import (
     CommitSearch,
     Inquiry,
-    SearchedCommit,
+    Tried,
     search,
 )
 from repromatrix.runner.bisect.commit_trials import CommitRuns, CommitTrial
@@ -70,7 +70,7 @@ class Pinning:
     clones: Sequence[Clone]
     terms: Terms
     keep: Callable[[PinnedCommit], None]
-    tried: Callable[[SearchedCommit], None] = lambda _: None
+    tried: Tried = lambda *_: None
     rerun: bool = False
     said: set[ChangeKey] = field(default_factory=set)
 

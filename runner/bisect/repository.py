@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from packaging.version import Version
+
 from repromatrix.runner.environments.development import (
     PackageSources,
     claimed_version,
@@ -27,6 +29,11 @@ from repromatrix.runner.text import join
 from repromatrix.runner.worker import process_control
 
 OPTION = "--repo"
+_MAIN = (
+    *("refs/remotes/upstream/HEAD", "refs/remotes/origin/HEAD"),
+    *("refs/remotes/upstream/main", "refs/remotes/origin/main", "refs/heads/main"),
+    *("refs/remotes/upstream/master", "refs/remotes/origin/master", "refs/heads/master"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +88,13 @@ class Repository:
                 return commit.strip()
         raise refuse(Problem(self.where, "the repository has no commits"))
 
+    def newest_main(self) -> str:
+        """Return the main branch whose last commit is the newest; `HEAD` where there is none."""
+        form = "--format=%(committerdate:unix) %(refname)"
+        listed = self.read("for-each-ref", form, *_MAIN).splitlines()
+        dates = {name: int(date) for date, name in map(str.split, listed)}
+        return max((name for name in _MAIN if name in dates), key=dates.__getitem__, default="HEAD")
+
     def blob(self, commit: str, path: str) -> str | None:
         """Return a file as it stands at a commit, or None where there is none."""
         return self.ask("cat-file", "blob", f"{commit}:{path}")
@@ -91,7 +105,13 @@ class Repository:
 
     def commit(self, commit: str) -> Commit:
         """Return a commit with its date and its message."""
-        return parse_commits(self.read("log", "-1", FORMAT, commit))[0]
+        return self.described(commit)[0]
+
+    def described(self, *commits: str) -> tuple[Commit, ...]:
+        """Return commits with their dates and messages."""
+        if not commits:
+            return ()
+        return parse_commits(self.read("log", "--no-walk=unsorted", FORMAT, *commits))
 
     def commits(self, since: str, until: str) -> tuple[Commit, ...]:
         """Return the commits that `until` has and `since` has not, newest first."""
@@ -168,6 +188,14 @@ def claimed_or_nothing(init: str) -> str:
         return claimed_version(init, "__init__.py")
     except RunnerError:
         return ""
+
+
+def as_version(text: str) -> Version | None:
+    """Return the version that a text is; None where it is none."""
+    try:
+        return Version(text)
+    except ValueError:  # also for a number of 5,000 digits
+        return None
 
 
 _END, _FIELDS = "\x00", 4

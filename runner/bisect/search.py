@@ -101,6 +101,11 @@ class Edge(StrEnum):
         return "break" if self is Edge.RISE else "fix"
 
     @property
+    def other(self) -> Edge:
+        """The change in the other direction."""
+        return Edge.FALL if self is Edge.RISE else Edge.RISE
+
+    @property
     def sides(self) -> tuple[Answer, Answer]:
         """What is answered before it, and from it on."""
         return (Answer.NO, Answer.YES) if self is Edge.RISE else (Answer.YES, Answer.NO)

@@ -6,17 +6,17 @@ import dataclasses
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner.bisect import commit_search, commits, git_lines, pinning, releases
+from repromatrix.runner.bisect import commit_search, commits, pinning, releases
 from repromatrix.runner.bisect import render_releases as render
 from repromatrix.runner.bisect.clone import Clone, open_clones
-from repromatrix.runner.bisect.commit_search import Inquiry, SearchedCommit
+from repromatrix.runner.bisect.commit_search import Inquiry, Tried
 from repromatrix.runner.bisect.commits import Heard
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT
@@ -117,7 +117,7 @@ class BisectOptions:
 @cli.command("bisect", collect=False)
 def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     """Find the release that breaks or fixes a case, from evidence and as few runs as possible."""
-    clones = clones_for(options)
+    clones = clones_for(paths, options)
     if not options.evidence_only:
         demand(options.device)
     loaded = cli.load_scripts(paths, options.case)
@@ -273,7 +273,7 @@ def _run(
 # Commits
 
 
-def clones_for(options: BisectOptions) -> tuple[Clone, ...]:
+def clones_for(paths: Paths, options: BisectOptions) -> tuple[Clone, ...]:
     """Return the clones for `--commits`; raises RunnerError before anything is run."""
     if options.commits and not options.repo:
         fix = "Give the path of a clone of transformers, accelerate or peft."
@@ -282,23 +282,23 @@ def clones_for(options: BisectOptions) -> tuple[Clone, ...]:
     for option, value in given.items():
         if value and not options.commits:
             raise refuse(Problem(option, f"needs {_COMMITS}"))
-    clones = open_clones(options.repo)
+    clones = open_clones(options.repo, paths.places)
     for option, revision in (("--good", options.good), ("--bad", options.bad)):
         if revision and len(clones) > 1:
             raise refuse(Conflict(option, "several clones", "it names a revision of one"))
         if revision:
-            git_lines.named(clones[0].repository, clones[0].sources, revision, option)
+            clones[0].named(revision, option)
     return clones
 
 
-def trial_printer(console: Console) -> Callable[[SearchedCommit], None]:
+def trial_printer(console: Console) -> Tried:
     """Return a function that prints a commit that was tried, in a line with what is left."""
     begun = time.monotonic()
 
-    def tried(one: SearchedCommit) -> None:
+    def tried(commit: str, asked: int, left: int) -> None:
         minutes = (time.monotonic() - begun) / 60
-        asked = plural(one.asked, "question")
-        text = f"  {one.trial.commit[:SHORT]} {asked}; {one.left} open, {minutes:.0f} min"
+        questions = plural(asked, "question")
+        text = f"  {commit[:SHORT]} {questions}; {left} open, {minutes:.0f} min"
         console.print(text, style="dim", markup=False)
 
     return tried

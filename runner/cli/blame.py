@@ -78,7 +78,7 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
 
     The exit code says how the search ended.
     """
-    clones = open_clones(options.repo)
+    clones = open_clones(options.repo, paths.places)
     demand(options.device)
 
     def tell(line: str) -> None:
@@ -182,7 +182,7 @@ def _searched(
         clones=clones,
         terms=terms,
         known={} if options.rerun or paths.own else known_commits(paths),
-        tried=lambda one: tell(f"  {one.trial.commit[:SHORT]}: tried"),
+        tried=lambda commit, *_: tell(f"  {commit[:SHORT]}: tried"),
         rerun=options.rerun,
     )
     variant = f"[{question.workaround}]" if question.workaround else ""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from repromatrix.runner.bisect import history
+from repromatrix.runner import files
+from repromatrix.runner.bisect import history, places
 from repromatrix.runner.bisect.clone import Clone, open_clone
 from repromatrix.runner.bisect.commit_trials import CommitRuns
 from repromatrix.runner.bisect.history import MeasuredPoint, cell_of
@@ -60,6 +61,12 @@ class HistoryOptions:
             metavar="NUMBER", help="Measure so many commits, chosen at random, and keep nothing."
         ),
     ] = 0
+    places: Annotated[
+        bool,
+        typer.Option(
+            "--places", help="Write where the releases of the clone left main; measure nothing."
+        ),
+    ] = False
     seed: Annotated[int, typer.Option(help="With --random: another sample.")] = 0
     rerun: cli.Rerun = False
     sandbox: cli.Sandbox = None
@@ -68,7 +75,9 @@ class HistoryOptions:
 @cli.command("history", collect=False)
 def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode:
     """Measure the cases along the main branch of a clone of transformers, coarse to fine."""
-    clone = _clone(options)
+    clone = _clone(paths, options)
+    if options.places:
+        return _write_places(paths, clone, options, console)
     loaded = load(paths)
     asked = _questions(loaded, options)
     line = history.main_line(clone, loaded.matrix.releases[0].name)
@@ -99,14 +108,27 @@ def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode
     return ExitCode.AS_EXPECTED
 
 
-def _clone(options: HistoryOptions) -> Clone:
+def _clone(paths: Paths, options: HistoryOptions) -> Clone:
     if options.repo is None:
         raise refuse(Problem("--repo", "is missing", "Give the path of a clone of transformers."))
-    clone = open_clone(options.repo.expanduser().resolve())
-    if clone.sources.package != TRANSFORMERS:
+    clone = open_clone(options.repo, paths.places)
+    if clone.sources.package != TRANSFORMERS and not options.places:
         what = f"holds {clone.sources.package}"
         raise refuse(Problem(clone.repository.where, what, "Give a clone of transformers."))
     return clone
+
+
+def _write_places(
+    paths: Paths, clone: Clone, options: HistoryOptions, console: Console
+) -> ExitCode:
+    """Add what a clone tells of releases to the file that searches read."""
+    if options.every or options.random:
+        raise refuse(Conflict("--places", _EVERY if options.every else _RANDOM, "it runs nothing"))
+    known = places.with_clone(places.read(paths.places), clone.repository, clone.sources)
+    files.write(paths.places, places.as_text(known))
+    package, file = clone.sources.package, paths.shown(paths.places)
+    console.print(f"{file}: {plural(len(known[package]), 'minor line')} of {package}.")
+    return ExitCode.AS_EXPECTED
 
 
 def _questions(loaded: Project, options: HistoryOptions) -> list[CaseQuestion]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import files, project, site
-from repromatrix.runner.bisect import git_lines, pinning, unexpected
+from repromatrix.runner.bisect import pinning, unexpected
 from repromatrix.runner.bisect import render_issues as render
-from repromatrix.runner.bisect.clone import Clone, open_clones
+from repromatrix.runner.bisect.clone import Clone, commit_of, open_clones
 from repromatrix.runner.bisect.render_issues import IssueFacts, MainCommit
 from repromatrix.runner.bisect.unexpected import UnexpectedResult
 from repromatrix.runner.cli import options as cli
@@ -72,7 +72,7 @@ def write_issues(paths: Paths, options: IssuesOptions, console: Console) -> Exit
 
     Raises RunnerError; that a commit cannot be found is said in the issue.
     """
-    clones = open_clones(options.repo)
+    clones = open_clones(options.repo, paths.places)
     address = site_address(options.base_url)
     rows = answers.both(paths, cli.line_printer(console, "yellow"))
     loaded, grid = site.judged_grid(project.load(paths), rows)
@@ -153,7 +153,7 @@ def _main(environment: Environment, clones: Sequence[Clone]) -> MainCommit:
     """Return what `main` was, with its day and its repository where a clone tells them."""
     version = environment.version(TRANSFORMERS)
     declared = version.partition("+")[0]
-    commit = git_lines.commit_of(version)
+    commit = commit_of(version)
     for clone in clones:
         repository = clone.repository
         if clone.sources.package == TRANSFORMERS and (sha := repository.resolve(commit)):

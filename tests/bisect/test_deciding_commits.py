@@ -82,7 +82,7 @@ def deciding(
         clones=clones,
         terms=Terms(limits=LIMITS, device=Device.CPU, run="a test"),
         known=known,
-        tried=lambda _: None,
+        tried=lambda *_: None,
     )
 
 

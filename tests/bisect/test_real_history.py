@@ -178,7 +178,7 @@ def test_after_a_revert_the_break_that_lasts_is_found(clone: Real, ours: Paths) 
 
     assert answer.culprit is not None
     assert clone.name(answer.culprit.sha) == "state 5"
-    assert (answer.older.mark.revision, answer.newer.mark.revision) == ("v4.49.0", "v4.50.0")
+    assert (answer.older.revision, answer.newer.revision) == ("v4.49.0", "v4.50.0")
 
 
 @pytest.mark.builds

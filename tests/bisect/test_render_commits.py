@@ -14,11 +14,9 @@ from repromatrix.runner.bisect.commits import (
     CommitAnswer,
     CommitOutcome,
     Doubt,
-    End,
-    Searched,
     sentence,
 )
-from repromatrix.runner.bisect.git_lines import CommitLine, EndSource, TaggedCommit, Twin
+from repromatrix.runner.bisect.git_lines import CommitLine, End, EndSource, Twin
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import Commit
 from repromatrix.runner.bisect.search import Answer, Edge
@@ -26,6 +24,7 @@ from repromatrix.runner.cli.bisect import BisectOptions, clones_for
 from repromatrix.runner.cli.options import portable
 from repromatrix.runner.document import write
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,15 +39,10 @@ def commit(letter: str, subject: str) -> Commit:
 
 HEAL = commit("c", "Heal it (#37044)")
 OLD, NEW = (
-    End(
-        mark=TaggedCommit(wanted=name, revision=f"v{name}", commit=letter * 40, claims=name),
-        environment=name,
-    )
+    End(release=name, revision=f"v{name}", commit=letter * 40, claims=name, environment=name)
     for name, letter in (("4.50.3", "1"), ("4.51.0", "2"))
 )
-LINE = Searched(
-    name="main", first=commit("a", "A"), last=commit("e", "E"), count=256, edge=Edge.FALL
-)
+LINE = CommitLine(name="main", commits=("a" * 40, *map(str, range(255)), "e" * 40))
 TRIALS = (
     CommitTrial(
         commit="a" * 40, answer=Answer.YES, environment="4.51.0", reason="ValueError: it breaks"
@@ -74,7 +68,9 @@ FOUND = CommitAnswer(
     first_new=HEAL,
     candidates=(HEAL,),
     twin=Twin(
-        commit=commit("d", "Heal it (#37044)"), line="the branch of v4.51.0", by="the same patch"
+        commit=commit("d", "Heal it (#37044)"),
+        line="the branch of v4.51.0",
+        by="the same pull request",
     ),
     trials=TRIALS,
     is_dirty=True,
@@ -119,10 +115,9 @@ def by_two_environments() -> tuple[CommitAnswer, CommitAnswer]:
     return both, dataclasses.replace(both, ending=ending, trials=(*both.trials, otherwise))
 
 
-def with_older(**mark: object) -> CommitAnswer:
-    """Return the answer with another mark at its older end."""
-    changed = dataclasses.replace(OLD.mark, **mark)  # type: ignore[arg-type]
-    return dataclasses.replace(FOUND, older=dataclasses.replace(OLD, mark=changed))
+def with_older(**more: object) -> CommitAnswer:
+    """Return the answer with another older end."""
+    return dataclasses.replace(FOUND, older=dataclasses.replace(OLD, **more))  # type: ignore[arg-type]
 
 
 ANSWERS = {
@@ -130,17 +125,18 @@ ANSWERS = {
     "two environments that disagree": by_two_environments()[1],
     "a side that was not judged": DOUBTS[Doubt.NEWER_END.value],
     "a tag that claims another version": with_older(
-        wanted="5.10.4", revision="v5.10.3", commit="3" * 40, claims="5.10.4"
+        release="5.10.4", revision="v5.10.3", commit="3" * 40, claims="5.10.4"
     ),
     "an end without a tag": with_older(
-        revision="main before 4.51.0.dev0",
+        revision="the cut of 4.50",
         claims="4.50.0.dev0",
-        by=EndSource.DECLARED,
-        note="4.50.3 is not in the clone; 4.50.0 stands for it",
+        by=EndSource.PLACE,
+        note="4.50.3 is not in the clone; the commit from which 4.50 was cut stands for it",
     ),
     "a change on the older branch": dataclasses.replace(
         FOUND,
-        searched=dataclasses.replace(LINE, name="the branch of v4.50.3", edge=Edge.RISE),
+        searched=dataclasses.replace(LINE, name="the branch of v4.50.3"),
+        is_reversed=True,
         twin=None,
     ),
 }
@@ -174,7 +170,7 @@ def test_json_has_nothing_of_a_side_that_was_not_judged_and_says_how_an_end_was_
 
     assert half["first_new"] is None
     assert [(derived[end]["by"], derived[end]["note"]) for end in ("older", "newer")] == [
-        ("declared", ANSWERS["an end without a tag"].older.mark.note),
+        ("place", ANSWERS["an end without a tag"].older.note),
         ("tag", ""),
     ]
 
@@ -207,4 +203,4 @@ def test_a_clone_that_is_named_by_a_dot_is_named_after_its_folder(
 
 
 def test_without_them_nothing_is_asked_of_commits() -> None:
-    assert clones_for(BisectOptions(case=["toy"])) == ()
+    assert clones_for(Paths(), BisectOptions(case=["toy"])) == ()

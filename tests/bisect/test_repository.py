@@ -6,8 +6,8 @@ import pytest
 from histories import History, fingerprint, git, sources
 
 from repromatrix.runner import git as git_runner
-from repromatrix.runner.bisect import git_lines
-from repromatrix.runner.bisect.git_lines import twin
+from repromatrix.runner.bisect.clone import Clone
+from repromatrix.runner.bisect.git_lines import CommitLine, End, Routes, twin
 from repromatrix.runner.bisect.repository import (
     Commit,
     Repository,
@@ -48,19 +48,20 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[History, Reposito
     return history, open_repository(folder)
 
 
-def released(repository: Repository, version: str) -> git_lines.TaggedCommit:
-    points = git_lines.release_points(repository, TRANSFORMERS)
-    return git_lines.released(repository, TRANSFORMERS, version, points)
+def clone_of(repository: Repository) -> Clone:
+    return Clone(repository=repository, sources=TRANSFORMERS)
 
 
-def ends(repository: Repository) -> tuple[git_lines.TaggedCommit, git_lines.TaggedCommit]:
-    return (
-        released(repository, "4.50.3"),
-        released(repository, "4.51.0"),
-    )
+def released(repository: Repository, version: str) -> End:
+    return clone_of(repository).released(version)
 
 
-def named(history: History, line: git_lines.CommitLine | None) -> list[str]:
+def between(repository: Repository) -> Routes:
+    clone = clone_of(repository)
+    return clone.routes(*clone.ends("4.50.3", "4.51.0"))
+
+
+def named(history: History, line: CommitLine | None) -> list[str]:
     return [history.name(commit) for commit in line.commits] if line else []
 
 
@@ -115,21 +116,6 @@ def test_a_revert_is_no_twin_of_what_it_takes_back(tmp_path: Path, subject: str)
 
     assert twin(repository, fix, history.shas["fix"], "v4.51", "the branch") is None
     assert twin(repository, revert, history.shas["a"], "main", "main") is None
-
-
-def test_a_twin_is_found_from_a_folder_of_the_clone(tmp_path: Path) -> None:
-    history = History()
-    history.commit("a", sources("4.50.0", "works"))
-    history.commit("fix", {"src/fix[1].py": "1"})
-    history.commit("pick", {"src/fix[1].py": "1"}, branch="v4.51", on="a")
-    clone = history.write(tmp_path / "clone")
-    repository = open_repository(clone / "src")
-    fix = repository.commit(history.shas["fix"])
-
-    found = twin(repository, fix, history.shas["a"], "v4.51", "the branch")
-
-    assert found is not None
-    assert (history.name(found.commit.sha), found.by) == ("pick", "the same patch")
 
 
 def test_the_package_is_found_in_the_tree(tmp_path: Path) -> None:
@@ -224,7 +210,7 @@ def test_a_folder_inside_of_a_clone_serves(written: tuple[History, Repository]) 
     inside = open_repository(repository.folder / "src")
 
     assert inside.objects == repository.objects
-    assert released(inside, "4.50.3") == ends(repository)[0]
+    assert released(inside, "4.50.3") == released(repository, "4.50.3")
 
 
 def test_a_change_that_is_not_committed_is_seen_and_a_new_file_is_none(tmp_path: Path) -> None:
@@ -249,8 +235,8 @@ def test_a_release_is_found_by_its_tag(written: tuple[History, Repository]) -> N
     history, repository = written
     mark = released(repository, "4.50.3")
 
-    assert mark == git_lines.TaggedCommit(
-        wanted="4.50.3",
+    assert mark == End(
+        release="4.50.3",
         revision="v4.50.3",
         commit=history.shas["old release"],
         claims="4.50.3",
@@ -288,7 +274,7 @@ def test_between_two_release_branches_lies_the_main_line(
     written: tuple[History, Repository],
 ) -> None:
     history, repository = written
-    routes = git_lines.between(repository, *ends(repository))
+    routes = between(repository)
 
     assert named(history, routes.trunk) == ["a", "b", "c"]
     assert named(history, routes.older) == ["a", "old release"]
@@ -302,15 +288,16 @@ def test_a_stale_main_is_passed_over(tmp_path: Path) -> None:
     git(folder, "update-ref", "refs/remotes/origin/main", history.shas["a"])
     repository = open_repository(folder)
 
-    assert git_lines.between(repository, *ends(repository)).main == "refs/heads/main"
+    assert between(repository).main == "refs/heads/main"
 
 
 def test_patch_releases_share_the_line_of_their_branch(
     written: tuple[History, Repository],
 ) -> None:
     history, repository = written
-    older = git_lines.named(repository, TRANSFORMERS, history.shas["new release"], "--good")
-    routes = git_lines.between(repository, older, ends(repository)[1])
+    clone = clone_of(repository)
+    older = clone.named(history.shas["new release"], "--good")
+    routes = clone.routes(older, clone.released("4.51.0"))
 
     assert named(history, routes.trunk) == ["new release", "pick"]
     assert (routes.older, routes.newer) == (None, None)
@@ -327,7 +314,7 @@ def test_branches_of_one_commit_meet_there(tmp_path: Path) -> None:
     history.tag("v4.51.0", "other")
     repository = open_repository(history.write(tmp_path / "clone"))
 
-    routes = git_lines.between(repository, *ends(repository))
+    routes = between(repository)
 
     found = [named(history, line) for line in (routes.trunk, routes.older, routes.newer)]
     assert found == [["a"], ["a", "one"], ["a", "other"]]
@@ -344,35 +331,33 @@ def test_a_release_branch_that_was_merged_back_still_has_left_main(tmp_path: Pat
     history.tag("v4.51.0", "d")
     repository = open_repository(history.write(tmp_path / "clone"))
 
-    routes = git_lines.between(repository, *ends(repository))
+    routes = between(repository)
 
     assert named(history, routes.trunk) == ["a", "b", "back", "d"]
     assert named(history, routes.older) == ["a", "one"]
 
 
-def test_without_a_main_branch_the_lines_of_the_two_ends_are_enough(tmp_path: Path) -> None:
+def test_without_a_main_branch_what_is_checked_out_is_one(tmp_path: Path) -> None:
     history = releases()
     folder = history.write(tmp_path / "clone")
     git(folder, "branch", "--quiet", "-m", "main", "trunk")
     repository = open_repository(folder)
 
-    routes = git_lines.between(repository, *ends(repository))
+    routes = between(repository)
 
     found = [named(history, line) for line in (routes.trunk, routes.older, routes.newer)]
-    newer = ["a", "b", "c", "new release", "pick"]
-    assert found == [["a"], ["a", "old release"], newer]
+    assert found == [["a", "b", "c"], ["a", "old release"], ["c", "new release", "pick"]]
 
 
 def test_ends_that_are_one_or_reversed_are_refused(written: tuple[History, Repository]) -> None:
     history, repository = written
-    a, c = (
-        git_lines.named(repository, TRANSFORMERS, history.shas[name], "--good") for name in "ac"
-    )
+    clone = clone_of(repository)
+    a, c = (clone.named(history.shas[name], "--good") for name in "ac")
 
     with pytest.raises(RunnerError, match="the same commit"):
-        git_lines.between(repository, a, a)
+        clone.routes(a, a)
     with pytest.raises(RunnerError, match=r"is an ancestor of .* with --fix"):
-        git_lines.between(repository, c, a)
+        clone.routes(c, a)
 
 
 def test_ends_without_a_common_history_are_refused(tmp_path: Path) -> None:
@@ -384,7 +369,7 @@ def test_ends_without_a_common_history_are_refused(tmp_path: Path) -> None:
     repository = open_repository(history.write(tmp_path / "clone"))
 
     with pytest.raises(RunnerError, match=r"v4\.50\.3 and v4\.51\.0 have no common history"):
-        git_lines.between(repository, *ends(repository))
+        between(repository)
 
 
 def test_a_revision_without_the_package_is_refused(tmp_path: Path) -> None:
@@ -394,7 +379,7 @@ def test_a_revision_without_the_package_is_refused(tmp_path: Path) -> None:
     repository = open_repository(history.write(tmp_path / "clone"))
 
     with pytest.raises(RunnerError, match=r"a revision with src/transformers/__init__\.py"):
-        git_lines.named(repository, TRANSFORMERS, history.shas["before"], "--good")
+        clone_of(repository).named(history.shas["before"], "--good")
 
 
 @pytest.mark.parametrize(
@@ -402,7 +387,7 @@ def test_a_revision_without_the_package_is_refused(tmp_path: Path) -> None:
     [
         ("Heal it on 4.51 (#37044)", {"other": "1"}, "the same pull request"),
         ("Heal, by hand\n\n(cherry picked from commit {fix})", {}, "cherry picked from commit"),
-        ("Heal without a word", {"fix": "1"}, "the same patch"),
+        ("Heal without a word", {"fix": "1"}, None),
         ("Heal something else (#5)", {"fix": "2"}, None),
     ],
 )

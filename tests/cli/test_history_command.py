@@ -14,7 +14,7 @@ from rich.console import Console
 from repromatrix.runner.bisect import commit_trials
 from repromatrix.runner.cli import history as command
 from repromatrix.runner.cli.history import HistoryOptions
-from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import history
 from repromatrix.runner.model.outcomes import Precision
 
@@ -41,9 +41,17 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
 
 
 @pytest.fixture
-def clone(tmp_path: Path) -> Path:
+def clone(places: Paths, tmp_path: Path) -> Path:
+    """A clone without tags, whose releases the checkout places."""
     WRITTEN.write(tmp_path / "clone")
+    chosen = HistoryOptions(repo=tmp_path / "clone", places=True)
+    assert command.measure(places, chosen, Console(quiet=True)) is ExitCode.AS_EXPECTED
     return tmp_path / "clone"
+
+
+def test_where_releases_left_main_is_added_to_the_file(places: Paths, clone: Path) -> None:
+    assert clone.exists()
+    assert f'\n[transformers]\n"4.50" = "{WRITTEN.shas["before"]}"\n' in places.places.read_text()
 
 
 @pytest.mark.parametrize(
@@ -53,6 +61,7 @@ def clone(tmp_path: Path) -> Path:
         ({}, r"no commits are chosen.*--every 200, --every 4w or --random 100"),
         ({"every": "2", "random": 3}, r"--every cannot be combined with --random"),
         ({"random": 201}, r"--random.*201.*1 to 200"),
+        ({"places": True, "random": 2}, r"--places cannot be combined with --random"),
         ({"every": "often"}, r"--every.*often.*a number of commits"),
         ({"case": ["nosuch"], "every": "2"}, "nosuch"),
     ],

@@ -209,6 +209,11 @@ def _clone(folder: Path) -> Path:
         text = f'__version__ = "{claims}.dev0"\n__version__ = "{acts}"\nnumber = {number}\n'
         files = {"src/transformers/__init__.py": text, "setup.py": "setup(install_requires=[])\n"}
         clone.commit(str(number), files)
+    for release, on in (("1.0.0", "0"), ("1.1.0", "3")):
+        text = f'__version__ = "{release}"\n'
+        files = {"src/transformers/__init__.py": text}
+        clone.commit(release, files, branch=f"v{release}", on=on)
+        clone.tag(f"v{release}", release)
     return clone.write(folder)
 
 
