@@ -49,9 +49,7 @@ def further(finding: Finding) -> Iterator[str]:
     """Yield what else the reader should know, a sentence each."""
     if finding.silent and finding.ends():
         yield f"Could not be judged: {_reasons(finding, finding.silent)}."
-    others = [short(finding, change) for change in finding.changes if change != finding.found]
-    if others:
-        yield f"Also seen: {', then '.join(others)}."
+    yield from _also(finding)
     again = isinstance(finding.step, Result) and finding.step.again
     if again and not finding.search.sought.every:
         yield "The answer changes more than once; `--all` runs every release."
@@ -63,6 +61,13 @@ def further(finding: Finding) -> Iterator[str]:
         names = join([label(finding, place) for place in finding.contested])
         sides = [side for row in finding.contested.values() for side in row.sides]
         yield f"Results disagree about {names}: {_sources(sides)}."
+
+
+def _also(finding: Finding) -> Iterator[str]:
+    """Yield the changes that the answers show beside the one that was looked for."""
+    others = [short(finding, change) for change in finding.changes if change != finding.found]
+    if others:
+        yield f"Also seen: {', then '.join(others)}."
 
 
 def short(
@@ -146,12 +151,14 @@ class Page:
 
 
 def document(page: Page) -> Document:
-    """Return the answers as a document; of many cases a line each."""
+    """Return the answers as a document; of many cases only what changed."""
     groups = _alike(page.findings)
     brief = len({one.search.question.case.name for one in page.findings}) > 1
     parts: list[Part] = []
     if brief:
-        lines = [Listing(_title(group), [first_line(group[0])]) for group in groups]
+        lines = [
+            Listing(_title(group), [first_line(group[0]), *_also(group[0])]) for group in groups
+        ]
         parts = [Listing("", lines)]
     else:
         for group in groups:
