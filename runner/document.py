@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repromatrix.runner.markdown import fenced, sentence, span
-from repromatrix.runner.text import printable
+from repromatrix.runner.markdown import fenced, plain, sentence, span
+from repromatrix.runner.text import printable, printable_lines
 
 _STEP = "  "
 _BAR = re.compile(r"(?<!\\)\|")
@@ -33,7 +33,15 @@ class Reference:
     address: str
 
 
-Words = str | Code | Reference
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Words that Markdown links to an address, if there is one."""
+
+    text: str
+    address: str
+
+
+Words = str | Code | Reference | Link
 Line = Words | tuple[Words, ...]
 """What stands on one line: words, or several that follow each other."""
 
@@ -71,7 +79,15 @@ class Table:
     """The summary below which Markdown folds it; then text leaves it out."""
 
 
-Part = Listing | Paragraph | Table
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that stand as they are: a message, or commands."""
+
+    text: str
+    language: str
+
+
+Part = Listing | Paragraph | Table | Block
 """Without lines, entries or rows it is not written."""
 
 
@@ -113,6 +129,8 @@ def _text(part: Part) -> str:
         case Listing(title, entries) if entries:
             below = _indented(entries, _STEP if title else "")
             return "\n".join([*([_said(title)] if title else []), *below])
+        case Block(lines, _):
+            return "\n".join(_STEP + printable(line) for line in lines.splitlines())
         case Table(_, rows, "") if rows:
             return "\n".join(_aligned([[*map(_said, row)] for row in rows]))
         case _:
@@ -169,6 +187,8 @@ def _pasted(part: Part) -> str:
             table = "\n".join([*head, *map(_row, rows)])
             summary = f"<details><summary>{_mark(fold)}</summary>"
             return f"{summary}\n\n{table}\n\n</details>" if fold else table
+        case Block(lines, language):
+            return fenced(printable_lines(lines), language)
         case _:
             return ""
 
@@ -182,6 +202,10 @@ def _mark(words: Words) -> str:
     match words:
         case Reference(text, address) if address:
             return f"[{span(printable(text))}]({address})"
+        case Link(text, address) if address:
+            return f"[{plain(printable(text))}]({address})"
+        case Link(text):
+            return plain(printable(text))
         case Reference(text) | Code(text):
             return span(printable(text))
         case _:

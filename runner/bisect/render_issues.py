@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from repromatrix.runner import markdown
 from repromatrix.runner.bisect.pinning import key_of
 from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.bisect.unexpected import UnexpectedCell, UnexpectedResult
+from repromatrix.runner.document import (
+    Block,
+    Code,
+    Document,
+    Line,
+    Link,
+    Listing,
+    Paragraph,
+    Part,
+    Reference,
+    Table,
+    Words,
+    write,
+)
 from repromatrix.runner.evidence.commits import REPOSITORIES, ChangeKey, PinnedCommit
-from repromatrix.runner.model.case import PLAIN, Failure
+from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Outcome, Verdict
 from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
-from repromatrix.runner.text import join, printable_lines, shorten
+from repromatrix.runner.text import join, shorten
 
 _TITLE, _MESSAGE, _ERROR = 200, 2000, 160
 """Characters; GitHub takes 256 of a title."""
@@ -71,7 +84,7 @@ def title(result: UnexpectedResult) -> str:
 
 def issue(result: UnexpectedResult, facts: IssueFacts) -> str:
     """Return the title as a heading, the marker, and the body."""
-    body = _unmarked("\n".join(_body(result, facts)))
+    body = _unmarked(write(_document(result, facts), "markdown"))
     return "\n".join([f"# {title(result)}", "", marker(result), body])
 
 
@@ -80,95 +93,77 @@ def _unmarked(text: str) -> str:
     return text.replace(_COMMENT, "<\u200b!--")
 
 
-def _body(result: UnexpectedResult, facts: IssueFacts) -> Iterator[str]:
-    case = result.case
-    about = markdown.plain(case.block.title)
-    yield f"**{f'[{about}]({facts.page})' if facts.page else about}** (`{case.where}`)"
-    yield from (
-        "",
-        "| | expected | on `main` | last release that differs |",
-        "| --- | --- | --- | --- |",
-    )
-    yield from map(_row, result.cells)
-    yield from _message(result)
-    yield ""
-    yield from _answers(result, facts)
-    yield f"- {_main(facts.main)}"
-    yield f"- measured with {_packages(result)}"
-    yield from ("", "Run it:", "", "```sh", *_commands(result, facts.main), "```", "")
+def _document(result: UnexpectedResult, facts: IssueFacts) -> Document:
+    case, ran = result.case, result.cells[0].judged.seen
+    held = {**ran.provenance.packages, "torch": ran.provenance.torch_build}
+    names = [f"{name} {held[name]}" for name in DECIDING if name in held and name != TRANSFORMERS]
+    packages = [f"Python {ran.provenance.python}", *names, ran.provenance.hardware]
+    parts: list[Part] = [
+        Paragraph([(Link(case.block.title, facts.page), " (", Code(case.where), ")")]),
+        Table(
+            ("", "expected", f"on `{MAIN}`", "last release that differs"),
+            [*map(_row, result.cells)],
+        ),
+    ]
+    if ran.failed is not None:
+        message = f"{ran.failed.error_class}: {ran.failed.message}".strip()[:_MESSAGE]
+        parts.append(Block(message.expandtabs(), "text"))
+    about = [*_answers(result, facts), _main(facts.main), f"measured with {', '.join(packages)}"]
+    commands = "\n".join(_commands(result, facts.main))
+    parts += [Listing("", about), Paragraph(["Run it:"]), Block(commands, "sh")]
+    return Document(parts=parts, data=None)
 
 
-def _row(cell: UnexpectedCell) -> str:
+def _row(cell: UnexpectedCell) -> tuple[Line, ...]:
     seen, entry, before = cell.judged.seen, cell.judged.entry, cell.before
+    expected: Line = entry.outcome.verb if entry else Outcome.PASSES.verb
+    if entry and entry.raises:
+        error = shorten(f"{' or '.join(entry.raises)}: {' or '.join(entry.match)}", _ERROR)
+        expected = (f"{entry.outcome.verb}: ", Code(error))
     earlier = f"{before.cell.environment} {before.outcome.verb}" if before else "no release"
-    shown = (_variant(cell), _expected(entry), seen.outcome.verb, earlier)
-    return f"| {' | '.join(shown)} |"
+    return _variant(cell), expected, seen.outcome.verb, earlier
 
 
 def _variant(cell: UnexpectedCell) -> str:
     at = cell.judged.seen.cell
-    workaround = f" with {markdown.code(at.workaround)}" if at.workaround else ""
-    return f"{at.precision}{workaround}"
+    return f"{at.precision} with {at.workaround}" if at.workaround else str(at.precision)
 
 
-def _expected(entry: Failure | None) -> str:
-    if entry is None:
-        return Outcome.PASSES.verb
-    error = shorten(f"{' or '.join(entry.raises)}: {' or '.join(entry.match)}", _ERROR)
-    return f"{entry.outcome.verb}: {markdown.code(error)}" if entry.raises else entry.outcome.verb
-
-
-def _message(result: UnexpectedResult) -> Iterator[str]:
-    failed = result.cells[0].judged.seen.failed
-    if failed is not None:
-        text = printable_lines(
-            f"{failed.error_class}: {failed.message}".strip()[:_MESSAGE].expandtabs()
-        )
-        yield from ("", markdown.fenced(text, "text"))
-
-
-def _answers(result: UnexpectedResult, facts: IssueFacts) -> Iterator[str]:
+def _answers(result: UnexpectedResult, facts: IssueFacts) -> Iterator[Line]:
     """Yield what is known of the commit, once for the cells of which it is the same."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[tuple[Words, ...], list[str]] = {}
     for cell in result.cells:
         groups.setdefault(_answer(cell, facts), []).append(_variant(cell))
     for answer, variants in groups.items():
-        yield f"- {answer}" if len(groups) == 1 else f"- {join(variants)}: {answer}"
+        yield answer if len(groups) == 1 else (f"{join(variants)}: ", *answer)
 
 
-def _answer(cell: UnexpectedCell, facts: IssueFacts) -> str:
+def _answer(cell: UnexpectedCell, facts: IssueFacts) -> tuple[Words, ...]:
     if cell.inquiry is None:
-        return "no commit: no measured release differs"
-    verb = "broken by" if cell.inquiry.edge is Edge.RISE else "fixed by"
-    older, newer = cell.inquiry.names
+        return ("no commit: no measured release differs",)
     row = facts.commits.get(key_of(cell.inquiry))
     if row is None:
-        return f"no commit was searched between {older} and {newer}"
+        older, newer = cell.inquiry.names
+        return (f"no commit was searched between {older} and {newer}",)
     if not row.commit:
-        return f"no commit: {markdown.sentence(row.reason)}"
-    pull = f", [pull request {row.pull_request}]({row.url})" if row.pull_request else ""
-    parent, before = row.parent[:SHORT], markdown.code(shorten(row.outcome_before, _ERROR))
-    at = markdown.code(shorten(row.outcome_at, _ERROR))
+        return (f"no commit: {row.reason}",)
+    verb = "broken by" if cell.inquiry.edge is Edge.RISE else "fixed by"
+    pull = (", ", Link(f"pull request {row.pull_request}", row.url)) if row.pull_request else ()
     return (
-        f"{verb} {row.package} [`{row.commit[:SHORT]}`]({row.commit_url}) of {row.date}{pull}:"
-        f" {markdown.code(row.title)} ({at}; its parent `{parent}`: {before})"
+        *(f"{verb} {row.package} ", Reference(row.commit[:SHORT], row.commit_url)),
+        *(f" of {row.date}", *pull, ": ", Code(row.title)),
+        *(" (", Code(shorten(row.outcome_at, _ERROR)), "; its parent ", Code(row.parent[:SHORT])),
+        *(": ", Code(shorten(row.outcome_before, _ERROR)), ")"),
     )
 
 
-def _main(main: MainCommit) -> str:
-    said = f"`{MAIN}` is {TRANSFORMERS} {markdown.plain(main.version)}"
+def _main(main: MainCommit) -> Line:
+    said = f" is {TRANSFORMERS} {main.version}"
     if not main.commit:
-        return said
+        return Code(MAIN), said
+    link = Reference(main.commit[:SHORT], f"{main.address}/commit/{main.commit}")
     day = f" of {main.date}" if main.date else ""
-    link = f"[`{main.commit[:SHORT]}`]({main.address}/commit/{main.commit})"
-    return f"{said}, commit {link}{day} in {main.address}"
-
-
-def _packages(result: UnexpectedResult) -> str:
-    ran = result.cells[0].judged.seen.provenance
-    held = {**ran.packages, "torch": ran.torch_build}
-    names = [f"{name} {held[name]}" for name in DECIDING if name in held and name != TRANSFORMERS]
-    return markdown.plain(", ".join([f"Python {ran.python}", *names, ran.hardware]))
+    return Code(MAIN), f"{said}, commit ", link, f"{day} in {main.address}"
 
 
 def _commands(result: UnexpectedResult, main: MainCommit) -> Iterator[str]:
