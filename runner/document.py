@@ -34,14 +34,14 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Hyperlink:
     """Words that Markdown links to an address, if there is one."""
 
     text: str
     address: str
 
 
-Words = str | Code | Reference | Link
+Words = str | Code | Reference | Hyperlink
 Line = Words | tuple[Words, ...]
 """What stands on one line: words, or several that follow each other."""
 
@@ -202,9 +202,9 @@ def _mark(words: Words) -> str:
     match words:
         case Reference(text, address) if address:
             return f"[{span(printable(text))}]({address})"
-        case Link(text, address) if address:
+        case Hyperlink(text, address) if address:
             return f"[{plain(printable(text))}]({address})"
-        case Link(text):
+        case Hyperlink(text):
             return plain(printable(text))
         case Reference(text) | Code(text):
             return span(printable(text))

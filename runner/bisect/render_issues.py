@@ -13,8 +13,8 @@ from repromatrix.runner.document import (
     Block,
     Code,
     Document,
+    Hyperlink,
     Line,
-    Link,
     Listing,
     Paragraph,
     Part,
@@ -99,7 +99,7 @@ def _document(result: UnexpectedResult, facts: IssueFacts) -> Document:
     names = [f"{name} {held[name]}" for name in DECIDING if name in held and name != TRANSFORMERS]
     packages = [f"Python {ran.provenance.python}", *names, ran.provenance.hardware]
     parts: list[Part] = [
-        Paragraph([(Link(case.block.title, facts.page), " (", Code(case.where), ")")]),
+        Paragraph([(Hyperlink(case.block.title, facts.page), " (", Code(case.where), ")")]),
         Table(
             ("", "expected", f"on `{MAIN}`", "last release that differs"),
             [*map(_row, result.cells)],
@@ -148,7 +148,9 @@ def _answer(cell: UnexpectedCell, facts: IssueFacts) -> tuple[Words, ...]:
     if not row.commit:
         return (f"no commit: {row.reason}",)
     verb = "broken by" if cell.inquiry.edge is Edge.RISE else "fixed by"
-    pull = (", ", Link(f"pull request {row.pull_request}", row.url)) if row.pull_request else ()
+    pull = (
+        (", ", Hyperlink(f"pull request {row.pull_request}", row.url)) if row.pull_request else ()
+    )
     return (
         *(f"{verb} {row.package} ", Reference(row.commit[:SHORT], row.commit_url)),
         *(f" of {row.date}", *pull, ": ", Code(row.title)),
