@@ -80,14 +80,14 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Verbatim:
     """Lines that stand as they are: a message, or commands."""
 
     text: str
     language: str
 
 
-Part = Listing | Paragraph | Table | Block
+Part = Listing | Paragraph | Table | Verbatim
 """Without lines, entries or rows it is not written."""
 
 
@@ -129,7 +129,7 @@ def _text(part: Part) -> str:
         case Listing(title, entries) if entries:
             below = _indented(entries, _STEP if title else "")
             return "\n".join([*([_said(title)] if title else []), *below])
-        case Block(lines, _):
+        case Verbatim(lines, _):
             return "\n".join(_STEP + printable(line) for line in lines.splitlines())
         case Table(_, rows, "") if rows:
             return "\n".join(_aligned([[*map(_said, row)] for row in rows]))
@@ -187,7 +187,7 @@ def _pasted(part: Part) -> str:
             table = "\n".join([*head, *map(_row, rows)])
             summary = f"<details><summary>{_mark(fold)}</summary>"
             return f"{summary}\n\n{table}\n\n</details>" if fold else table
-        case Block(lines, language):
+        case Verbatim(lines, language):
             return fenced(printable_lines(lines), language)
         case _:
             return ""

@@ -10,7 +10,6 @@ from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.bisect.unexpected import UnexpectedCell, UnexpectedResult
 from repromatrix.runner.document import (
-    Block,
     Code,
     Document,
     Hyperlink,
@@ -20,6 +19,7 @@ from repromatrix.runner.document import (
     Part,
     Reference,
     Table,
+    Verbatim,
     Words,
     write,
 )
@@ -107,10 +107,10 @@ def _document(result: UnexpectedResult, facts: IssueFacts) -> Document:
     ]
     if ran.failed is not None:
         message = f"{ran.failed.error_class}: {ran.failed.message}".strip()[:_MESSAGE]
-        parts.append(Block(message.expandtabs(), "text"))
+        parts.append(Verbatim(message.expandtabs(), "text"))
     about = [*_answers(result, facts), _main(facts.main), f"measured with {', '.join(packages)}"]
     commands = "\n".join(_commands(result, facts.main))
-    parts += [Listing("", about), Paragraph(["Run it:"]), Block(commands, "sh")]
+    parts += [Listing("", about), Paragraph(["Run it:"]), Verbatim(commands, "sh")]
     return Document(parts=parts, data=None)
 
 
