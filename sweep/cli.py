@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ from repromatrix.runner.bisect.commit_search import find_commits
 from repromatrix.runner.bisect.commits import commits_document, heard
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.engine import engine_of, sandbox_of
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.document import write
 from repromatrix.runner.environments.commits import Home
@@ -61,9 +62,6 @@ from repromatrix.sweep.measure import (
 )
 from repromatrix.sweep.recipe_files import ModelRecipe, load_recipes
 from repromatrix.sweep.script import script_of
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _LISTED = 20
 _SHOWING = 3

@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from repromatrix.runner import files, project, site
-from repromatrix.runner.cli.options import command, line_printer
+from repromatrix.runner.cli.options import Console, command, line_printer
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
@@ -30,9 +30,6 @@ from repromatrix.runner.planning.selection import CASE, SelectionRequest, select
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 _SHOWN = 5
 """How many cells of a refusal are named."""
 _TELLING = 8
@@ -46,15 +43,10 @@ class AcceptOptions:
     cases: Annotated[
         Sequence[str], typer.Argument(metavar=CASE, help="Cases by name or glob; all by default.")
     ] = ()
-    allow_regressions: Annotated[
-        bool,
-        typer.Option(
-            "--allow-regressions", help="Allow an expected pass to become an expected failure."
-        ),
-    ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the diff, and write nothing.")
-    ] = False
+    allow_regressions: Annotated[bool, "Allow an expected pass to become an expected failure."] = (
+        False
+    )
+    dry_run: Annotated[bool, "Print the diff, and write nothing."] = False
 
 
 @command("accept")
@@ -89,7 +81,7 @@ def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
         raise RunnerError(faults)
     _write(paths, drafts, console, dry_run=options.dry_run)
     for line in missing:
-        console.print(line, markup=False, highlight=False)
+        console.print(line, highlight=False)
     return ExitCode.AS_EXPECTED
 
 
@@ -133,7 +125,7 @@ def _write(
         shown = paths.shown(path)
         lines = (before.splitlines(keepends=True), after.splitlines(keepends=True))
         diff = difflib.unified_diff(*lines, shown, shown)
-        console.print("".join(diff), markup=False, end="")
+        console.print("".join(diff), end="")
         if not dry_run:
             files.write(path, after)
     done = "would change" if dry_run else "rewritten"

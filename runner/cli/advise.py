@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from repromatrix.runner.audit import asking
 from repromatrix.runner.audit.advice import advise as find
@@ -11,6 +10,7 @@ from repromatrix.runner.audit.render_advice import document
 from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import (
+    Console,
     QuestionOptions,
     command,
     late_printer,
@@ -20,9 +20,6 @@ from repromatrix.runner.cli.options import (
 from repromatrix.runner.document import write
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @command("advise", collect=False)

@@ -26,6 +26,7 @@ from repromatrix.runner.audit.settings import (
 from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import (
+    Console,
     QuestionOptions,
     Triggers,
     checked,
@@ -40,10 +41,7 @@ from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from repromatrix.runner.audit.swept import SweptAnswer
-
 
 _USUAL = AuditTerms()
 Verbose = Annotated[
@@ -64,12 +62,10 @@ class AuditOptions(QuestionOptions):
             " interpreter; by default this folder, else the active interpreter.",
         ),
     ] = ""
-    environment: Annotated[
-        str, typer.Option(help="The environment of a pixi.lock; `default` where there is one.")
-    ] = ""
-    ignore: Annotated[
-        Sequence[str], typer.Option(help="A case to leave out, by name or glob.")
-    ] = ()
+    environment: Annotated[str, "The environment of a pixi.lock; `default` where there is one."] = (
+        ""
+    )
+    ignore: Annotated[Sequence[str], "A case to leave out, by name or glob."] = ()
     trigger: Triggers = ()
     format: Annotated[
         str,

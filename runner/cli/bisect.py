@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.bisect.search import Answer, Edge, Sought
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.cli.progress import SearchProgress
 from repromatrix.runner.document import write
 from repromatrix.runner.environments.commits import Home
@@ -52,9 +53,6 @@ from repromatrix.runner.planning.selection import (
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join, plural
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 _COMMITS = "--commits"
 
 
@@ -74,27 +72,16 @@ class BisectOptions:
     format: cli.Format = "text"
     repo: Annotated[
         Sequence[Path],
-        typer.Option(
-            help="A clone of transformers, accelerate or peft, for --commits; may be repeated."
-        ),
+        "A clone of transformers, accelerate or peft, for --commits; may be repeated.",
     ] = ()
     good: Annotated[
         str,
-        typer.Option(
-            help="With --commits: a good revision, instead of a release's tag; with --bad as well,"
-            " no release is searched."
-        ),
+        "With --commits: a good revision, instead of a release's tag; with --bad as well, no"
+        " release is searched.",
     ] = ""
-    bad: Annotated[
-        str, typer.Option(help="With --commits: a bad revision, instead of a release's tag.")
-    ] = ""
-    commits: Annotated[
-        bool,
-        typer.Option("--commits", help="Find the commit as well, in the clone given by --repo."),
-    ] = False
-    fix: Annotated[bool, typer.Option("--fix", help="Find the release that fixes the case.")] = (
-        False
-    )
+    bad: Annotated[str, "With --commits: a bad revision, instead of a release's tag."] = ""
+    commits: Annotated[bool, "Find the commit as well, in the clone given by --repo."] = False
+    fix: Annotated[bool, "Find the release that fixes the case."] = False
     every: Annotated[
         bool,
         typer.Option(
@@ -103,14 +90,8 @@ class BisectOptions:
     ] = False
     any_failure: cli.AnyFailure = False
     rerun: cli.Rerun = False
-    evidence_only: Annotated[
-        bool,
-        typer.Option("--evidence-only", help="Answer from existing evidence, and run nothing."),
-    ] = False
-    ahead: Annotated[
-        bool,
-        typer.Option("--ahead", help="Build both environments that may be next while one runs."),
-    ] = False
+    evidence_only: Annotated[bool, "Answer from existing evidence, and run nothing."] = False
+    ahead: Annotated[bool, "Build both environments that may be next while one runs."] = False
     sandbox: cli.Sandbox = None
 
 
@@ -218,7 +199,10 @@ def _no_release(every: Sequence[releases.Search]) -> RunnerError:
 
 
 def _asking(
-    loaded: Project, runnable: Sequence[releases.Search], options: BisectOptions, console: Console
+    loaded: Project,
+    runnable: Sequence[releases.Search],
+    options: BisectOptions,
+    console: Console,
 ) -> releases.ReleaseSearches:
     """Return the searches with what is known; with `--rerun` nothing is, and pairs are left out."""
     if options.rerun:
@@ -299,7 +283,7 @@ def trial_printer(console: Console) -> Tried:
         minutes = (time.monotonic() - begun) / 60
         questions = plural(asked, "question")
         text = f"  {commit[:SHORT]} {questions}; {left} open, {minutes:.0f} min"
-        console.print(text, style="dim", markup=False)
+        console.print(text, style="dim")
 
     return tried
 
@@ -322,7 +306,7 @@ def _pin(
     def keep(row: PinnedCommit) -> None:
         known[row.key] = row
         commit_evidence.keep(loaded.paths, row)
-        console.print(f"  {commits.pinned_line(row)}", markup=False)
+        console.print(f"  {commits.pinned_line(row)}")
 
     pinning.Pinning(
         home=Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks),
@@ -410,7 +394,7 @@ def _searched(
     """Search the commits between two ends and print them; raises RunnerError and Interrupted."""
 
     def hear(event: Heard) -> None:
-        console.print(f"  {commits.heard(event)}", markup=False)
+        console.print(f"  {commits.heard(event)}")
 
     home = Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks)
     terms = _terms(loaded, options)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from repromatrix.runner.bisect.packages import BlameOutcome
 from repromatrix.runner.bisect.render_packages import BlameReport, document
 from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.document import write
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.locks import load_matrix
@@ -38,18 +39,15 @@ from repromatrix.runner.planning.selection import CASE, NONE, SelectionRequest, 
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlameOptions:
     """The options of `blame`."""
 
     case: Annotated[str, typer.Argument(metavar=CASE, help="A case by name, or your own script.")]
-    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")]
-    good: Annotated[str, typer.Option(help="An environment in which the case passes.")]
-    bad: Annotated[str, typer.Option(help="An environment in which the case fails.")]
+    precision: Annotated[str, "fp32, bf16 or fp16."]
+    good: Annotated[str, "An environment in which the case passes."]
+    bad: Annotated[str, "An environment in which the case fails."]
     workaround: cli.OneWorkaround = ""
     device: cli.OnDevice = Device.CPU
     format: cli.Format = "text"
@@ -62,10 +60,8 @@ class BlameOptions:
     ] = ""
     repo: Annotated[
         Sequence[Path],
-        typer.Option(
-            help="A clone of transformers, accelerate or peft, whose commits are searched where"
-            " the packages cannot be installed apart; may be repeated."
-        ),
+        "A clone of transformers, accelerate or peft, whose commits are searched where"
+        " the packages cannot be installed apart; may be repeated.",
     ] = ()
     any_failure: cli.AnyFailure = False
     rerun: cli.Rerun = False
@@ -82,7 +78,7 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     demand(options.device)
 
     def tell(line: str) -> None:
-        console.print(line, markup=False)
+        console.print(line)
 
     for option, name in (("--good", options.good), ("--bad", options.bad)):
         _refuse_unlocked(paths, option, name)

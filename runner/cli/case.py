@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from repromatrix.runner import project
 from repromatrix.runner.bisect.releases import failing_precisions
 from repromatrix.runner.cli.options import (
+    Console,
     checked,
     command,
     line_printer,
@@ -31,9 +32,6 @@ from repromatrix.runner.project import Project
 from repromatrix.runner.scripts.plain import plain
 from repromatrix.runner.text import join
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 _PRECISION = "--precision"
 
 
@@ -43,11 +41,7 @@ class CaseOptions:
 
     case: Annotated[str, typer.Argument(metavar=CASE, help="The case by name, or your own script.")]
     plain: Annotated[
-        bool,
-        typer.Option(
-            "--plain",
-            help="Print only what the case does in one precision, without its workarounds.",
-        ),
+        bool, "Print only what the case does in one precision, without its workarounds."
     ] = False
     precision: Annotated[
         str,
@@ -56,10 +50,7 @@ class CaseOptions:
             *Precision,
         ),
     ] = ""
-    report: Annotated[
-        bool,
-        typer.Option("--report", help="Print an issue for the project whose bug it is, to paste."),
-    ] = False
+    report: Annotated[bool, "Print an issue for the project whose bug it is, to paste."] = False
 
 
 @command("case")
@@ -102,7 +93,7 @@ def _issue(loaded: Project, case: Case, precision: Precision | None, console: Co
     bug = known_bug(case, environments, series, chosen, known_commits(loaded.paths))
     text = issue(bug, plain(case, chosen))
     for note in _notes(bug):
-        console.print(note, markup=False)
+        console.print(note)
     return text
 
 

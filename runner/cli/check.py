@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from repromatrix.commands import CHECKED
 from repromatrix.runner import project, site
 from repromatrix.runner.audit.torches import torch_requirements
-from repromatrix.runner.cli.options import command
+from repromatrix.runner.cli.options import Console, command
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import answering_rows
@@ -37,9 +37,6 @@ from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join, plural
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @command("check", collect=False)
@@ -88,11 +85,11 @@ def examine(
         for name in filter(lacks.__getitem__, lacks)
     ]
     for line in (*told, *(_explained(loaded, judged) if explain else ())):
-        console.print(line, markup=False)
+        console.print(line)
     notes = [_other_places(loaded, judged), _other_fixes(loaded), _hidden(loaded)]
     notes += [_without_impact(loaded, judged), _unexpected_under_torches(loaded, under)]
     for note in (*chain.from_iterable(notes), *_margins(loaded, every=margins)):
-        console.print(note, markup=False)
+        console.print(note)
     for line in filter(None, [_pinned(loaded), _under_torches(under)]):
         console.print(line)
     console.print(_summed_up(loaded, {name: judged[name] for name in lacks if not lacks[name]}))

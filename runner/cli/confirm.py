@@ -8,9 +8,9 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from repromatrix.runner import site
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.cli.progress import (
     LISTED,
     cell_name,
@@ -32,9 +32,6 @@ from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.planning.selection import selecting
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural, printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 BUDGET = "12m"
 """For how long it measures."""
@@ -71,11 +68,11 @@ def print_opening(shown: RenderedSite, loaded: Project, console: Console) -> Non
     bugs = plural(len(silent), "known bug")
     console.print(f"\nWith transformers {newest}, {bugs} without an error message:")
     for title, precisions in [*silent.items()][:LISTED]:
-        console.print(printable(f"  {title} ({', '.join(precisions)})"), markup=False)
+        console.print(printable(f"  {title} ({', '.join(precisions)})"))
     if len(silent) > LISTED:
         page = loaded.paths.shown(loaded.paths.site / f"release/{newest}.html")
-        console.print(f"  … and {len(silent) - LISTED} more: {page}", markup=False)
-    console.print("Those of your versions: pip freeze | nox -s audit -- -\n", markup=False)
+        console.print(f"  … and {len(silent) - LISTED} more: {page}")
+    console.print("Those of your versions: pip freeze | nox -s audit -- -\n")
 
 
 def _silent_bugs(
@@ -173,7 +170,7 @@ def print_closing(  # noqa: PLR0913, PLR0917 - it prints everything at the end
     print_unexpected(new, console)
     _print_bounds(confirmed, console)
     for name, reason in {**tally.unbuilt, **tally.lost}.items():
-        console.print(f"Not measured: {name}: {reason}", markup=False)
+        console.print(f"Not measured: {name}: {reason}")
     if tally.interrupted:
         console.print("Interrupted. Results so far are kept; the next run goes on from here.")
         return ExitCode.INTERRUPTED
@@ -181,7 +178,6 @@ def print_closing(  # noqa: PLR0913, PLR0917 - it prints everything at the end
         console.print(
             f"The next run goes on: {_left(tally, confirmed)}."
             " For more at once: nox -s matrix -- --budget 1h",
-            markup=False,
         )
     if tally.unbuilt or tally.lost:
         return ExitCode.UNBUILDABLE
@@ -234,8 +230,8 @@ def _print_denied(confirmed: Compared, console: Console) -> None:
             f"  {cell_name(own)}: {own.described} here ({seen}); {theirs.described} in the snapshot"
             f" of {theirs.source}"
         )
-        console.print(printable(line), markup=False, style="bold red")
-        console.print(f"    repeat it: {repeating(cell)}", markup=False)
+        console.print(printable(line), style="bold red")
+        console.print(f"    repeat it: {repeating(cell)}")
     print_rest(len(confirmed.denied), console)
 
 

@@ -10,12 +10,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from repromatrix.runner import project
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.compare import sides
 from repromatrix.runner.compare.checkout import CheckoutRuns
@@ -37,9 +38,6 @@ from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest, named_cases, select, suggestion
 from repromatrix.runner.project import Project
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _BEFORE, _AFTER = "BEFORE", "AFTER"
 
@@ -191,7 +189,10 @@ def _request(
 
 
 def _sides(
-    question: sides.DiffRequest, options: DiffOptions, checkout: Checkout | None, console: Console
+    question: sides.DiffRequest,
+    options: DiffOptions,
+    checkout: Checkout | None,
+    console: Console,
 ) -> tuple[sides.Sides, str]:
     """Return both sides, and in which environment a checkout ran."""
     paths, warn = question.project.paths, cli.line_printer(console, "yellow")

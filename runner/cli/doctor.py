@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from repromatrix.runner.audit import asking
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import running
 from repromatrix.runner.cli.audit import Verbose, exit_code, told
 from repromatrix.runner.cli.options import (
+    Console,
     QuestionOptions,
     command,
     late_printer,
@@ -19,9 +19,6 @@ from repromatrix.runner.cli.options import (
 )
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.execution.ray import connect as ray
 from repromatrix.runner.execution.ray.driver import Cluster
 from repromatrix.runner.execution.ray.parcel import choices, write_code
 from repromatrix.runner.execution.run import Engine, Run
 from repromatrix.runner.tempdirs import scratch
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def sandbox_of(address: str, asked: bool | None, console: Console) -> bool:  # noqa: FBT001

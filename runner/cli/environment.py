@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import ENVIRONMENT, command
+from repromatrix.runner.cli.options import ENVIRONMENT, Console, command
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.environments.locks import load_matrix
@@ -56,10 +56,10 @@ def make(
         try:
             path = paths.shown(_built(loaded, name))
         except UnbuildableError as error:
-            console.print(f"{name}: cannot be built: {error}", markup=False)
+            console.print(f"{name}: cannot be built: {error}")
             code = ExitCode.UNBUILDABLE
         else:
-            console.print(f"{name}: {path}", markup=False)
+            console.print(f"{name}: {path}")
     return code
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,6 +20,7 @@ from repromatrix.runner.bisect.history import MeasuredPoint, cell_of
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, opened
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.development import repository_of
 from repromatrix.runner.errors import Conflict, ExitCode, InvalidValue, Problem, refuse
@@ -34,9 +35,6 @@ from repromatrix.runner.planning.selection import CASE, SelectionRequest, select
 from repromatrix.runner.project import Project, load
 from repromatrix.runner.text import plural, shorten
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 _EVERY, _RANDOM = "--every", "--random"
 _WIDE = 160
 
@@ -48,7 +46,7 @@ class HistoryOptions:
     case: Annotated[Sequence[str], typer.Argument(metavar=CASE, help="Cases by name or glob.")] = ()
     area: cli.Areas = ()
     precision: cli.Precisions = ()
-    repo: Annotated[Path | None, typer.Option(help="A clone of transformers.")] = None
+    repo: Annotated[Path | None, "A clone of transformers."] = None
     every: Annotated[
         str,
         typer.Option(
@@ -61,13 +59,10 @@ class HistoryOptions:
             metavar="NUMBER", help="Measure so many commits, chosen at random, and keep nothing."
         ),
     ] = 0
-    places: Annotated[
-        bool,
-        typer.Option(
-            "--places", help="Write where the releases of the clone left main; measure nothing."
-        ),
-    ] = False
-    seed: Annotated[int, typer.Option(help="With --random: another sample.")] = 0
+    places: Annotated[bool, "Write where the releases of the clone left main; measure nothing."] = (
+        False
+    )
+    seed: Annotated[int, "With --random: another sample."] = 0
     rerun: cli.Rerun = False
     sandbox: cli.Sandbox = None
 
@@ -190,7 +185,7 @@ class _Found:
             f" {len(measured.reasons)} not judged; {self.left} left,"
             f" about {minutes / self.done * self.left:.0f} min"
         )
-        self.console.print(text, style="dim", markup=False)
+        self.console.print(text, style="dim")
 
 
 def _said(span: HistorySpan) -> str:

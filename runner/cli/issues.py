@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ from repromatrix.runner.bisect.render_issues import IssueFacts, MainCommit
 from repromatrix.runner.bisect.unexpected import UnexpectedResult
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.bisect import trial_printer
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.cli.report import site_address
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.development import repository_of
@@ -34,9 +35,6 @@ from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IssuesOptions:
@@ -48,10 +46,7 @@ class IssuesOptions:
     case: cli.Cases = ()
     repo: Annotated[
         Sequence[Path],
-        typer.Option(
-            help="A clone of transformers, accelerate or peft to find the commit in; may be"
-            " repeated."
-        ),
+        "A clone of transformers, accelerate or peft to find the commit in; may be repeated.",
     ] = ()
     known: Annotated[
         Path | None,
@@ -84,7 +79,7 @@ def write_issues(paths: Paths, options: IssuesOptions, console: Console) -> Exit
         main = _main(result.environment, clones)
         path = options.folder / f"{result.name.replace(' ', '-')}.md"
         written[path] = render.issue(result, IssueFacts(main=main, commits=commits, page=page))
-        console.print(f"{path}: {render.title(result)}", markup=False)
+        console.print(f"{path}: {render.title(result)}")
     files.write_all(written)
     console.print(f"{plural(len(written), 'issue')} written.")
     return ExitCode.AS_EXPECTED
@@ -100,7 +95,7 @@ def _fresh(
     every = unexpected.unexpected_results(chosen, loaded.cases, loaded.environments)
     for result in every:
         if render.marker(result) in known:
-            console.print(f"Known: {render.title(result)}", markup=False)
+            console.print(f"Known: {render.title(result)}")
     return [result for result in every if render.marker(result) not in known]
 
 

@@ -6,23 +6,20 @@ import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from packaging.version import Version
 
 from repromatrix.runner import files, project, subprocesses
 from repromatrix.runner.cases import case_files, load_corpus
-from repromatrix.runner.cli.options import ENVIRONMENT, command
+from repromatrix.runner.cli.options import ENVIRONMENT, Console, command
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.model.environment_name import asked, taken_apart, under_torch
 from repromatrix.runner.model.lock import read_lock
 from repromatrix.runner.model.matrix import WHERE, Matrix, read_matrix
 from repromatrix.runner.paths import Paths
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _AT_ONCE = 3
 _LOOK = 0.1
@@ -40,15 +37,8 @@ def pin(
         ),
     ] = (),
     *,
-    new: Annotated[
-        bool,
-        typer.Option(
-            "--new", help="Add releases of transformers that the matrix does not have yet."
-        ),
-    ] = False,
-    missing: Annotated[
-        bool, typer.Option("--missing", help="Only environments without a lock file.")
-    ] = False,
+    new: Annotated[bool, "Add releases of transformers that the matrix does not have yet."] = False,
+    missing: Annotated[bool, "Only environments without a lock file."] = False,
 ) -> ExitCode:
     """Write lock files, with packages as of seven days after each release.
 
@@ -126,7 +116,7 @@ def _write(
         files.write(paths.locks / f"{name}.txt", text)
         why = read_lock(text, name, name, of_torch=True).unresolved
         told = f": no case that depends on the extra applies there: {why}" if why else ""
-        console.print(f"environments/locks/{name}.txt{told}", markup=False)
+        console.print(f"environments/locks/{name}.txt{told}")
 
     paths.locks.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,6 +16,7 @@ from repromatrix.runner import project, site
 from repromatrix.runner.cli import confirm, under_torch
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.engine import engine_of, sandbox_of
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.cli.progress import (
     ProgressDisplay,
     core_seconds,
@@ -47,9 +48,6 @@ from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import shard
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural, shorten
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _WIDTH = 100
 _DRAWN = "the seed draws cells only where nothing is selected"
@@ -106,7 +104,7 @@ class MatrixOptions(cli.CellOptions):
             " their neighbours.",
         ),
     ] = False
-    every: Annotated[bool, typer.Option("--every", help="Run every cell, due or not.")] = False
+    every: Annotated[bool, "Run every cell, due or not."] = False
     seed: Annotated[
         int | None,
         typer.Option(
@@ -114,12 +112,8 @@ class MatrixOptions(cli.CellOptions):
         ),
     ] = None
     rerun: cli.Rerun = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would run, and run nothing.")
-    ] = False
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Fail if `main` of transformers cannot be built.")
-    ] = False
+    dry_run: Annotated[bool, "Print what would run, and run nothing."] = False
+    strict: Annotated[bool, "Fail if `main` of transformers cannot be built."] = False
     sandbox: cli.Sandbox = None
 
     @property
@@ -401,7 +395,7 @@ def _run(planned: Run, updates: _Updates, options: MatrixOptions, console: Conso
 def _with_table(code: ExitCode, updates: _Updates, console: Console) -> ExitCode:
     """Print where the table is; return the exit code, that of the disk where it is not drawn."""
     if updates.undrawn:
-        console.print(f"The table is not drawn: {updates.undrawn}", markup=False)
+        console.print(f"The table is not drawn: {updates.undrawn}")
         return max(code, updates.undrawn.code)
     if isinstance(updates, TorchUpdates):
         return code
@@ -471,11 +465,11 @@ def _print_counts(
     )
     del unproven[""]
     for why, number in unproven.most_common():
-        console.print(f"  unproven, {number}: {why}", markup=False)
+        console.print(f"  unproven, {number}: {why}")
     for name, reason in tally.lost.items():
-        console.print(f"  not finished: {name}: {reason}", markup=False)
+        console.print(f"  not finished: {name}: {reason}")
     for name, reason in left_out.items():
-        console.print(f"  left out: {name} ({shorten(reason, _WIDTH)})", markup=False, style="dim")
+        console.print(f"  left out: {name} ({shorten(reason, _WIDTH)})", style="dim")
 
 
 def _why(judged: Judged) -> str:

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import command, line_printer
+from repromatrix.runner.cli.options import Console, command, line_printer
 from repromatrix.runner.cli.progress import LISTED, cell_name, print_rest, print_unexpected
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, more_to_do, refuse
 from repromatrix.runner.evidence import answers
@@ -23,9 +23,6 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.shards import lacking
 from repromatrix.runner.text import plural, printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _EVERY = 10.0
 """Seconds between two lines about a long file."""
@@ -41,12 +38,8 @@ class MergeOptions:
             metavar="FILE", help="Stores (evidence.sqlite), or folders with publications.toml."
         ),
     ]
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Merge only if the files hold all shards of one run.")
-    ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be merged, and write nothing.")
-    ] = False
+    whole: Annotated[bool, "Merge only if the files hold all shards of one run."] = False
+    dry_run: Annotated[bool, "Print what would be merged, and write nothing."] = False
 
 
 @dataclass(kw_only=True, slots=True)
@@ -86,7 +79,7 @@ def _target(store: Store, options: MergeOptions) -> contextlib.AbstractContextMa
 def _named_once(files: Sequence[Path], console: Console) -> Iterator[Path]:
     for number, path in enumerate(files):
         if path.resolve() in {earlier.resolve() for earlier in files[:number]}:
-            console.print(f"  {path}: named twice, merged once", markup=False)
+            console.print(f"  {path}: named twice, merged once")
         else:
             yield path
 
@@ -117,7 +110,7 @@ def _merge(  # noqa: PLR0913 - what is merged, into what, and what is said of it
         parts = {"new": one.new, "newer than the row here": one.newer, "already here": known}
         counts = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
         content = f"{plural(one.rows, 'row')}: {counts}" if one.rows else "holds no cells"
-        console.print(f"  {path}: {content}", markup=False)
+        console.print(f"  {path}: {content}")
 
 
 @contextlib.contextmanager
@@ -144,7 +137,7 @@ def _watched(
     for number, row in enumerate(rows):
         if time.monotonic() - printed > _EVERY:
             printed = time.monotonic()
-            console.print(f"  {path}: {plural(number, 'row')} so far …", markup=False)
+            console.print(f"  {path}: {plural(number, 'row')} so far …")
         cells.add(row.cell)
         yield row
 
@@ -190,5 +183,5 @@ def _print_disputes(contested: Sequence[Observation], console: Console) -> None:
     )
     for row in contested[:LISTED]:
         line = printable(f"disputed: {cell_name(row)}: {dispute(row)}")
-        console.print(f"  {line}", markup=False)
+        console.print(f"  {line}")
     print_rest(len(contested), console)

@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from repromatrix.runner import files, project
 from repromatrix.runner.cases import load_case
-from repromatrix.runner.cli.options import command
+from repromatrix.runner.cli.options import Console, command
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.evidence.swept.published import read_architectures
@@ -92,7 +92,7 @@ def begin(
             " dependencies.",
         ),
     ],
-    name: Annotated[str, typer.Option(help="The name of the file, without `.py`.")] = "",
+    name: Annotated[str, "The name of the file, without `.py`."] = "",
     text: Annotated[
         str,
         typer.Option(
@@ -121,12 +121,12 @@ def begin(
     if path.exists():
         raise refuse(Problem(where, "the file exists", "Choose another name with `--name`."))
     files.write(path, draft.text)
-    console.print(where, markup=False)
+    console.print(where)
     for remark in draft.remarks:
-        console.print(f"  {remark}", markup=False)
+        console.print(f"  {remark}")
     console.print("Left to you, as `nox -s check` will say:")
     for fault in _left(paths, path):
-        console.print(f"  {str(fault).removeprefix(f'{where}: ')}", markup=False)
+        console.print(f"  {str(fault).removeprefix(f'{where}: ')}")
     return ExitCode.AS_EXPECTED
 
 

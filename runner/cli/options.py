@@ -35,7 +35,9 @@ from repromatrix.runner.project import Project
 from repromatrix.runner.text import join, plural
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console as Console  # noqa: PLC0414 - commands have it from here
+else:
+    Console = object  # rich takes time to import
 
 _Command = TypeVar("_Command", bound=Callable[..., int])
 ENVIRONMENT = "ENVIRONMENT"
@@ -102,7 +104,7 @@ Triggers = Annotated[
     Sequence[str],
     _selecting(help="Only cases that this leads to: load, trainer, generate and others."),
 ]
-OneWorkaround = Annotated[str, typer.Option(help="Run the case with this workaround.")]
+OneWorkaround = Annotated[str, "Run the case with this workaround."]
 Sandbox = Annotated[
     bool | None,
     typer.Option(
@@ -117,14 +119,9 @@ OnRay = Annotated[
         metavar="ADDRESS",
     ),
 ]
-OnDevice = Annotated[Device, typer.Option(help="The device to compute on.")]
-Rerun = Annotated[bool, typer.Option("--rerun", help="Re-run cells that already have results.")]
-AnyFailure = Annotated[
-    bool,
-    typer.Option(
-        "--any-failure", help="Count any failure, not only the one that the case describes."
-    ),
-]
+OnDevice = Annotated[Device, "The device to compute on."]
+Rerun = Annotated[bool, "Re-run cells that already have results."]
+AnyFailure = Annotated[bool, "Count any failure, not only the one that the case describes."]
 Format = Annotated[
     str,
     checked("Output format: text, markdown (to paste) or json.", "text", "markdown", "json"),
@@ -158,13 +155,12 @@ def stderr_console() -> Console:
     """Return the console for people; standard output is for programs."""
     from rich.console import Console  # noqa: PLC0415 - commands that print nothing do without
 
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    # What is printed may be a message of others: nothing in it is markup.
+    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 _GIVEN: dict[str, Callable[[], Any]] = {"paths": Paths, "console": stderr_console}
 """What commands get beside their options."""
-_LATE = {"Console": object}
-"""Stands for the annotation of which only type checkers import the module: rich takes time."""
 
 
 def command(name: str, *, collect: bool = True) -> Callable[[_Command], _Command]:
@@ -181,7 +177,7 @@ def command(name: str, *, collect: bool = True) -> Callable[[_Command], _Command
             for key, parameter in inspect.signature(function).parameters.items()
             if key in _GIVEN and parameter.default is parameter.empty
         ]
-        record = typing.get_type_hints(function, localns=_LATE).get("options")
+        record = typing.get_type_hints(function).get("options")
 
         def call(**values: Any) -> NoReturn:  # noqa: ANN401 - whatever the options are
             if collect:  # nothing was worth looking for while modules were imported
@@ -200,31 +196,38 @@ def command(name: str, *, collect: bool = True) -> Callable[[_Command], _Command
 
 
 def _parameters(source: Callable[..., Any]) -> list[inspect.Parameter]:
-    hints = typing.get_type_hints(source, localns=_LATE, include_extras=True)
+    hints = typing.get_type_hints(source, include_extras=True)
     return [
         parameter.replace(
-            kind=inspect.Parameter.KEYWORD_ONLY, annotation=_annotation(hints[parameter.name])
+            kind=inspect.Parameter.KEYWORD_ONLY, annotation=_annotation(name, hints[name])
         )
-        for parameter in inspect.signature(source).parameters.values()
-        if hasattr(hints[parameter.name], "__metadata__")
+        for name, parameter in inspect.signature(source).parameters.items()
+        if hasattr(hints[name], "__metadata__")
     ]
 
 
-def _annotation(hint: Any) -> Any:  # noqa: ANN401 - a form of typing
-    """Return an option's annotation for typer, which knows lists and no other sequences."""
-    plain, *settings = typing.get_args(hint)
-    is_sequence = typing.get_origin(plain) is Sequence
-    return Annotated[list[typing.get_args(plain)[0]], *settings] if is_sequence else hint  # type: ignore[misc]
+def _annotation(name: str, hint: Any) -> Any:  # noqa: ANN401 - a form of typing
+    """Return an option's annotation for typer, which knows lists and no other sequences.
+
+    A text in it is the help; the flag that it describes has no opposite then.
+    """
+    plain, setting = typing.get_args(hint)
+    if isinstance(setting, str):
+        names = [f"--{name.replace('_', '-')}"] if plain is bool else []
+        setting = typer.Option(*names, help=setting)
+    if typing.get_origin(plain) is Sequence:
+        plain = list[typing.get_args(plain)[0]]  # type: ignore[misc]
+    return Annotated[plain, setting]
 
 
 def line_printer(console: Console, style: str) -> Callable[[str], None]:
     """Return a function that prints a line in a style, such as `yellow` for warnings."""
-    return lambda line: console.print(line, style=style, markup=False)
+    return lambda line: console.print(line, style=style)
 
 
 def late_printer(console: Callable[[], Console]) -> Callable[[str], None]:
     """Return a function that prints a warning; only then `console` is called."""
-    return lambda line: console().print(line, style="yellow", markup=False)
+    return lambda line: console().print(line, style="yellow")
 
 
 def demand_site(where: str) -> None:

@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.execution.run import RunListener
 from repromatrix.runner.judging.verdicts import Judged, elsewhere
 from repromatrix.runner.model.matrix import MAIN
@@ -22,7 +23,7 @@ from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.text import plural, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
 LISTED = 20
 """How many cells are printed one by one."""
@@ -206,7 +207,7 @@ def print_unexpected(unexpected: Sequence[Judged], console: Console) -> None:
     for judged in unexpected[:LISTED]:
         place = f", in {where}" if (where := elsewhere(judged)) else ""
         line = printable(f"{judged.verdict}: {cell_text(judged.seen)}{place}")
-        console.print(f"  {line}", markup=False)
+        console.print(f"  {line}")
     print_rest(len(unexpected), console)
 
 

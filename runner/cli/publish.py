@@ -7,10 +7,9 @@ import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from repromatrix.runner import files, project, site
-from repromatrix.runner.cli.options import command, line_printer
+from repromatrix.runner.cli.options import Console, command, line_printer
 from repromatrix.runner.cli.progress import is_of_main
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.compare.snapshots import SnapshotRecord
@@ -31,9 +30,6 @@ from repromatrix.runner.model.outcomes import Device, Outcome
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join, plural
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @command("publish")

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import command, demand_site, line_printer
+from repromatrix.runner.cli.options import Console, command, demand_site, line_printer
 from repromatrix.runner.errors import ExitCode, InvalidValue, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.store import Store
@@ -23,9 +23,6 @@ from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 EVERY = 60.0
 """Seconds between two renderings during a run, at least."""

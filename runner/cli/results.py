@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from repromatrix.reports.exports.rows import as_csv, listed
 from repromatrix.runner import project, site
 from repromatrix.runner.cli.options import (
     CellOptions,
+    Console,
     checked,
     command,
     demand_site,
@@ -32,9 +33,6 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import select, split
 from repromatrix.runner.project import Project
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResultsOptions(CellOptions):
@@ -45,13 +43,10 @@ class ResultsOptions(CellOptions):
         typer.Option("--device", metavar="DEVICE", help="Only cells of this device: cpu or cuda."),
     ] = None
     format: Annotated[str, checked("Output format: csv or json.", "csv", "json")] = "csv"
-    wide: Annotated[bool, typer.Option("--wide", help="Print all columns.")] = False
-    ranges: Annotated[
-        bool,
-        typer.Option(
-            "--ranges", help="Print the version ranges in which cases fail, instead of cells."
-        ),
-    ] = False
+    wide: Annotated[bool, "Print all columns."] = False
+    ranges: Annotated[bool, "Print the version ranges in which cases fail, instead of cells."] = (
+        False
+    )
 
 
 @command("results", collect=False)  # a hundred thousand cells are no garbage

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from repromatrix.runner import project
 from repromatrix.runner.cli import options as cli
+from repromatrix.runner.cli.options import Console
 from repromatrix.runner.cli.progress import cell_text
 from repromatrix.runner.environments import uv
 from repromatrix.runner.environments.building import UnbuildableError, is_built
@@ -33,9 +34,6 @@ from repromatrix.runner.planning.selection import (
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join, printable_lines
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 _RELEASE = "--release"
 
 
@@ -52,9 +50,7 @@ class RunOptions:
     workaround: cli.OneWorkaround = PLAIN
     device: cli.OnDevice = Device.CPU
     sandbox: cli.Sandbox = None
-    offline: Annotated[
-        bool, typer.Option("--offline", help="Use no network: only what lies on this machine.")
-    ] = False
+    offline: Annotated[bool, "Use no network: only what lies on this machine."] = False
 
 
 @cli.command("run")
@@ -83,7 +79,7 @@ def run_cell(paths: Paths, options: RunOptions, console: Console) -> ExitCode:
         rerun=True,
     )
     if not _is_ready(loaded, environment):
-        console.print(f"Building {environment.name} in {paths.built}.", markup=False)
+        console.print(f"Building {environment.name} in {paths.built}.")
     try:
         ready = planned.prepare(Unit(environment=environment.name, cells=(cell,)))
         (row,) = measure(ready, loaded.cases, planned.terms)

@@ -6,12 +6,12 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import CellOptions, OnDevice, command, print_stdout
+from repromatrix.runner.cli.options import CellOptions, Console, OnDevice, command, print_stdout
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, known_rows
@@ -24,9 +24,6 @@ from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.planning.shards import Shard
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

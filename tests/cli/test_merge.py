@@ -254,7 +254,7 @@ def merging(
     places: Paths, *files: Path, whole: bool = False, dry_run: bool = False
 ) -> tuple[ExitCode, list[str]]:
     """Merge, and return the exit code with what was said, paths by their name."""
-    console = Console(record=True, quiet=False, width=1000, file=None, stderr=True)
+    console = Console(record=True, width=1000, stderr=True, markup=False)
     code = bring(places, MergeOptions(files=[*files], whole=whole, dry_run=dry_run), console)
     lines = console.export_text().splitlines()
     for path in files:

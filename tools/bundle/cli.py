@@ -7,21 +7,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from repromatrix.runner import project
-from repromatrix.runner.cli.options import Releases, command
+from repromatrix.runner.cli.options import Console, Releases, command
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import environments_of, nothing_selected
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join, plural
 from repromatrix.tools.bundle.pack import Target, gather, pack, tools
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _MEGABYTE = 1_000_000
 
