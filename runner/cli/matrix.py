@@ -23,9 +23,8 @@ from repromatrix.runner.cli.progress import (
     is_of_main,
     print_unexpected,
 )
-from repromatrix.runner.cli.report import DrawnSite, RenderedSite, SiteUpdates
+from repromatrix.runner.cli.report import RenderedSite, SiteUpdates
 from repromatrix.runner.cli.shards import Share, left, share
-from repromatrix.runner.cli.under_torch import TorchUpdates
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers
@@ -158,23 +157,17 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
         planned = _planned(loaded, options, stored)
         part = share(loaded, options, mine) if mine else None
         if part:
-            planned = _within(planned, part)
+            names = planned.selection.environments & part.environments
+            selection = dataclasses.replace(planned.selection, environments=names)
+            planned = dataclasses.replace(planned, selection=selection)
         if seconds is not None:
             planned = narrowed(planned, began + seconds - min(_DRAWING, seconds / 10))
         if options.dry_run:
             _print_plan(planned, console)
             return ExitCode.AS_EXPECTED
         if part is None:
-            return _run(planned, _updates(planned, options, store, stored), options, console)
-        store.begin_shard(part.split)
-        code = ExitCode.AS_EXPECTED
-        if part.environments:
-            code = _run(planned, _updates(planned, options, store, stored), options, console)
-        else:
-            console.print(f"Shard {mine} has nothing to run: there are more shards than releases.")
-        if code in {ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED}:
-            _end_shard(part, planned, store, console)
-        return code
+            return _run(planned, store, stored, options, console)
+        return _run_shard(planned, part, store, stored, options, console)
 
 
 def _refuse_conflicts(options: MatrixOptions) -> None:
@@ -255,12 +248,6 @@ def _only_unexpected(planned: Run) -> Run:
     return dataclasses.replace(planned, selection=selection, known=known)
 
 
-def _within(planned: Run, part: Share) -> Run:
-    names = planned.selection.environments & part.environments
-    selection = dataclasses.replace(planned.selection, environments=names)
-    return dataclasses.replace(planned, selection=selection)
-
-
 def narrowed(planned: Run, until: float) -> Run:
     """Return a run that begins nothing that cannot end by a moment of the monotonic clock."""
     jobs = planned.terms.jobs
@@ -302,38 +289,15 @@ def _print_plan(planned: Run, console: Console) -> None:
     )
     if planned.budget is not None:
         begun = {cell for unit in units for cell in unit.cells}
-        left = {cell for unit in every for cell in unit.cells} - begun
-        _print_left(left, console)
+        console.print(_left({cell for unit in every for cell in unit.cells} - begun))
 
 
-def _print_left(left: Collection[Cell], console: Console) -> None:
-    said = f"Left for another run: {plural(len(left), 'cell')}." if left else "Nothing is left."
-    console.print(said)
+def _left(cells: Collection[Cell]) -> str:
+    """Say how many cells a budget leaves."""
+    return f"Left for another run: {plural(len(cells), 'cell')}." if cells else "Nothing is left."
 
 
 # How it is run
-
-
-_Updates = SiteUpdates | TorchUpdates | DrawnSite
-
-
-def _updates(
-    planned: Run, options: MatrixOptions, store: Store, stored: list[Observation]
-) -> _Updates:
-    if options.torch:
-        return TorchUpdates(planned.project, store)
-    if not planned.units():
-        inputs = site.with_local(site.published_inputs(planned.project.paths), stored)
-        if site.is_drawn(planned.project.paths, inputs):
-            return DrawnSite(planned.project, store, stored, planned.selection.cases)
-    return SiteUpdates(planned.project, store, stored, options.workers)
-
-
-def _published(planned: Run) -> dict[Cell, Observation]:
-    """Return the current published results of the selected cases."""
-    loaded, cases = planned.project, planned.selection.cases
-    rows = answers.published_rows(loaded.paths, None if cases == {*loaded.cases} else cases)
-    return current(rows, loaded.cases, loaded.environments)[0]
 
 
 def _confirm(
@@ -368,50 +332,101 @@ def _confirm(
     shown = updates.render()
     confirmed = confirm.compared(drawn, published, shown.rows, store.confirmations(drawn.seed))
     code = confirm.print_closing(confirmed, planned, tally, shown, console, spent)
-    return _with_table(code, updates, console)
+    return _with_table(code, loaded, updates, console)
 
 
-def _run(planned: Run, updates: _Updates, options: MatrixOptions, console: Console) -> ExitCode:
-    begin = time.monotonic()
-    planned = dataclasses.replace(planned, published=_published(planned))
-
-    def pause(left: int) -> None:
-        if time.monotonic() < planned.terms.until:  # time was kept for the last drawing only
-            updates.render_if_due(left)
-
-    sandbox = sandbox_of(options.ray, options.sandbox, console)
-    terms = dataclasses.replace(planned.terms, sandbox=sandbox)
-    planned = dataclasses.replace(planned, terms=terms)
-    with (
-        ProgressDisplay(console, wants_main=options.wants_main) as display,
-        engine_of(planned, options.ray, display) as engine,
-    ):
-        tally = planned.execute(updates.store, display, pause, engine)
-    shown = updates.render()
-    code = _summary(planned, shown, tally, options, console, time.monotonic() - begin)
-    return _with_table(code, updates, console)
-
-
-def _with_table(code: ExitCode, updates: _Updates, console: Console) -> ExitCode:
-    """Print where the table is; return the exit code, that of the disk where it is not drawn."""
-    if updates.undrawn:
-        console.print(f"The table is not drawn: {updates.undrawn}")
-        return max(code, updates.undrawn.code)
-    if isinstance(updates, TorchUpdates):
+def _run_shard(  # noqa: PLR0913, PLR0917 - what `_run` takes, and which shard it is
+    planned: Run,
+    part: Share,
+    store: Store,
+    stored: list[Observation],
+    options: MatrixOptions,
+    console: Console,
+) -> ExitCode:
+    """Run a shard; store that it is complete, which `merge --whole` asks for."""
+    store.begin_shard(part.split)
+    code = ExitCode.AS_EXPECTED
+    if part.environments:
+        code = _run(planned, store, stored, options, console)
+    else:
+        what = "has nothing to run: there are more shards than releases"
+        console.print(f"Shard {part.shard} {what}.")
+    if code not in {ExitCode.AS_EXPECTED, ExitCode.UNEXPECTED}:
         return code
-    table = site.index(updates.project.paths)
-    state = f" (first drawn after {updates.first:.0f} s)" if updates.first else ""
-    console.print(f"The table: {table}{state}")
-    return code
-
-
-def _end_shard(part: Share, planned: Run, store: Store, console: Console) -> None:
-    """Store that a shard is complete, which `merge --whole` asks for."""
     if number := left(planned, list(store.rows())):
         cells = plural(number, "cell")
         console.print(f"Shard {part.shard} is incomplete: {cells} left to measure.")
     else:
         store.end_shard(str(part.shard), part.split, planned.terms.run)
+    return code
+
+
+def _run(
+    planned: Run,
+    store: Store,
+    stored: list[Observation],
+    options: MatrixOptions,
+    console: Console,
+) -> ExitCode:
+    begin = time.monotonic()
+    loaded, cases = planned.project, planned.selection.cases
+    rows = answers.published_rows(loaded.paths, None if cases == {*loaded.cases} else cases)
+    published, _ = current(rows, loaded.cases, loaded.environments)
+    updates = _updates(planned, options, store, stored)
+
+    def pause(left: int) -> None:
+        if updates and time.monotonic() < planned.terms.until:  # the last drawing has its time
+            updates.render_if_due(left)
+
+    sandbox = sandbox_of(options.ray, options.sandbox, console)
+    terms = dataclasses.replace(planned.terms, sandbox=sandbox)
+    planned = dataclasses.replace(planned, published=published, terms=terms)
+    with (
+        ProgressDisplay(console, wants_main=options.wants_main) as display,
+        engine_of(planned, options.ray, display) as engine,
+    ):
+        tally = planned.execute(store, display, pause, engine)
+    shown = updates.render() if updates else _known(planned, options, store, stored)
+    code = _summary(planned, shown, tally, options, console, time.monotonic() - begin)
+    return code if options.torch else _with_table(code, loaded, updates, console)
+
+
+def _updates(
+    planned: Run, options: MatrixOptions, store: Store, stored: list[Observation]
+) -> SiteUpdates | None:
+    """Return what draws the site; None where it shows all, or would show none of the cells."""
+    if not options.torch and not planned.units():
+        inputs = site.with_local(site.published_inputs(planned.project.paths), stored)
+        if site.is_drawn(planned.project.paths, inputs):
+            return None
+    return None if options.torch else SiteUpdates(planned.project, store, stored, options.workers)
+
+
+def _known(
+    planned: Run, options: MatrixOptions, store: Store, stored: Sequence[Observation]
+) -> RenderedSite:
+    """Return what is known at the end of a run that draws nothing."""
+    loaded = planned.project
+    if options.torch:
+        rows = list(store.rows())
+        return RenderedSite(rows=rows, grid=site.judged_under_torches(loaded, rows)[1])
+    cases = {name: loaded.cases[name] for name in loaded.cases if name in planned.selection.cases}
+    own = (row for row in stored if row.cell.case in cases)
+    rows = [*answers.published_rows(loaded.paths, cases), *own]
+    grid = site.judged_grid(dataclasses.replace(loaded, cases=cases), rows)[1]
+    return RenderedSite(rows=rows, grid=grid)
+
+
+def _with_table(
+    code: ExitCode, loaded: Project, updates: SiteUpdates | None, console: Console
+) -> ExitCode:
+    """Print where the table is; return the exit code, that of the disk where it is not drawn."""
+    if updates and updates.undrawn:
+        console.print(f"The table is not drawn: {updates.undrawn}")
+        return max(code, updates.undrawn.code)
+    state = f" (first drawn after {updates.first:.0f} s)" if updates else ""
+    console.print(f"The table: {site.index(loaded.paths)}{state}")
+    return code
 
 
 # What it came to
@@ -429,9 +444,23 @@ def _summary(  # noqa: PLR0913, PLR0917 - it prints everything at the end
     unpublished = [each for each in grid if each.seen.source in UNPUBLISHED]
     unexpected = [judged for judged in unpublished if judged.verdict.is_unexpected]
     _print_counts(grid, tally, options, console, seconds)
-    _print_overruled(planned, grid, shown.rows, console)
+    answering = {judged.seen.cell: judged.seen for judged in grid}
+    overruled = sum(
+        row.provenance.run == planned.terms.run
+        and row.outcome is Outcome.OUT_OF_MEMORY
+        and answering.get(row.cell, row).outcome is not row.outcome
+        for row in shown.rows
+    )
+    if overruled:
+        cells = plural(overruled, "cell")
+        console.print(f"{cells} ran out of memory here; the published result counts.")
     print_unexpected(unexpected, console)
-    _print_budget(planned, tally, grid, console)
+    if planned.budget:
+        console.print(_left(tally.left))
+        once = sum(judged.verdict.is_unexpected and judged.seen.repeats == 1 for judged in grid)
+        if once and time.monotonic() >= planned.budget.until:
+            results = plural(once, "unexpected result")
+            console.print(f"{results} not repeated yet: `--only unexpected` confirms them.")
     if tally.interrupted:
         console.print("Interrupted. Results so far are kept; run the same command to continue.")
         return ExitCode.INTERRUPTED
@@ -461,9 +490,10 @@ def _print_counts(
         if is_of_main(name) and not options.wants_main
     }
     unproven = Counter(
-        _why(judged) for judged in grid if judged.seen.cell.environment not in left_out
+        _why_unproven(judged.seen)
+        for judged in grid
+        if judged.verdict is Verdict.UNPROVEN and judged.seen.cell.environment not in left_out
     )
-    del unproven[""]
     for why, number in unproven.most_common():
         console.print(f"  unproven, {number}: {why}")
     for name, reason in tally.lost.items():
@@ -472,38 +502,7 @@ def _print_counts(
         console.print(f"  left out: {name} ({shorten(reason, _WIDTH)})", style="dim")
 
 
-def _why(judged: Judged) -> str:
-    """Return why a cell is unproven; nothing for one that is not."""
-    seen = judged.seen
-    if judged.verdict is not Verdict.UNPROVEN:
-        return ""
+def _why_unproven(seen: Observation) -> str:
     if seen.unstable:
         return "disputed between machines" if seen.sides else "unstable"
     return "never computed in its precision" if seen.outcome.is_evidence else seen.described
-
-
-def _print_overruled(
-    planned: Run, grid: Sequence[Judged], rows: Sequence[Observation], console: Console
-) -> None:
-    """Print how many cells ran out of memory in this run and are not counted."""
-    answering = {judged.seen.cell: judged.seen for judged in grid}
-    number = sum(
-        row.provenance.run == planned.terms.run
-        and row.outcome is Outcome.OUT_OF_MEMORY
-        and answering.get(row.cell, row).outcome is not row.outcome
-        for row in rows
-    )
-    if number:
-        console.print(
-            f"{plural(number, 'cell')} ran out of memory here; the published result counts."
-        )
-
-
-def _print_budget(planned: Run, tally: RunTally, grid: Sequence[Judged], console: Console) -> None:
-    if planned.budget is None:
-        return
-    _print_left(tally.left, console)
-    once = sum(judged.verdict.is_unexpected and judged.seen.repeats == 1 for judged in grid)
-    if once and time.monotonic() >= planned.budget.until:
-        results = plural(once, "unexpected result")
-        console.print(f"{results} not repeated yet: `--only unexpected` confirms them.")

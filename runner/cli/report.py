@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated
@@ -142,36 +141,6 @@ class SiteUpdates:
         self.cost = self.last - begin
         self.first = self.first or self.last - self.began
         return RenderedSite(rows=rows, grid=meant[1])
-
-
-class DrawnSite:
-    """Takes the place of the updates where nothing is run, and the site shows all that is known."""
-
-    def __init__(
-        self,
-        loaded: Project,
-        store: Store,
-        stored: Sequence[Observation],
-        cases: Collection[str],
-    ) -> None:
-        """Have nothing to draw; `cases` are those that are asked for."""
-        self.store = store
-        self.project = dataclasses.replace(
-            loaded, cases={name: case for name, case in loaded.cases.items() if name in cases}
-        )
-        self.stored = stored
-        self.undrawn: UnwritableError | None = None
-        self.first = 0.0
-
-    def render_if_due(self, left: int) -> None:
-        """Draw nothing."""
-
-    def render(self) -> RenderedSite:
-        """Return what is known of the cases."""
-        cases = self.project.cases
-        own = (row for row in self.stored if row.cell.case in cases)
-        rows = [*answers.published_rows(self.project.paths, cases), *own]
-        return RenderedSite(rows=rows, grid=site.judged_grid(self.project, rows)[1])
 
 
 def is_due(since: float, cost: float, left: int, jobs: int) -> bool:

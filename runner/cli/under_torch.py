@@ -5,18 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from repromatrix.runner import project, site
-from repromatrix.runner.cli.report import RenderedSite
+from repromatrix.runner import project
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, refuse
-from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.run import Run, known_rows
-from repromatrix.runner.files import UnwritableError
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.environment_name import with_torch
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.planning.plan import telling
 from repromatrix.runner.planning.selection import one_of
-from repromatrix.runner.project import Project
 
 OPTION = "--torch"
 
@@ -58,22 +54,3 @@ def _cells(planned: Run, version: str, known: Mapping[Cell, Observation]) -> lis
                 under = with_torch(release, version)
                 wanted[release] += cells_of(case, under, loaded.matrix.precisions, device)
     return [cell for cells in wanted.values() for cell in cells]
-
-
-class TorchUpdates:
-    """Takes the place of the site in such a run: its cells stand in no table."""
-
-    def __init__(self, loaded: Project, store: Store) -> None:
-        """Have nothing to draw."""
-        self.project = loaded
-        self.store = store
-        self.undrawn: UnwritableError | None = None
-        self.first = 0.0
-
-    def render_if_due(self, left: int) -> None:
-        """Draw nothing."""
-
-    def render(self) -> RenderedSite:
-        """Return what is known under other torches."""
-        rows = list(self.store.rows())
-        return RenderedSite(rows=rows, grid=site.judged_under_torches(self.project, rows)[1])
