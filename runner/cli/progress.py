@@ -153,12 +153,11 @@ class ProgressDisplay(RunListener):
         if self.console.is_terminal or now - self.printed_at < _EVERY:
             return
         self.printed_at = now
-        of = "" if math.isfinite(self.until) else f" of {self.cells}"
-        of_units = "" if math.isfinite(self.until) else f" of {self.units}"
-        self.say(
-            f"  {self.done_cells}{of} cells, {self.done_units}{of_units} environments,"
-            f" {now - self.began_at:.0f} s{self._left()}"
-        )
+        cells, units = plural(self.done_cells, "cell"), plural(self.done_units, "environment")
+        if not math.isfinite(self.until):
+            cells = f"{self.done_cells} of {plural(self.cells, 'cell')}"
+            units = f"{self.done_units} of {plural(self.units, 'environment')}"
+        self.say(f"  {cells}, {units}, {now - self.began_at:.0f} s{self._left()}")
 
     def _left(self) -> str:
         """Return how much time is left, as soon as it can be told."""

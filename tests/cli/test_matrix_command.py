@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +13,13 @@ from fakes import LIMITS
 from rich.console import Console
 
 from repromatrix.runner.cli.matrix import MatrixOptions, _summary, measure
+from repromatrix.runner.cli.progress import ProgressDisplay
 from repromatrix.runner.cli.report import RenderedSite
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, RunTally
-from repromatrix.runner.model.outcomes import Device, Outcome
+from repromatrix.runner.model.outcomes import Device, Outcome, Verdict
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.site import judged_grid
@@ -72,3 +75,17 @@ def test_what_ran_out_of_memory_here_is_told_where_published_evidence_answers(
     told = [line for line in console.export_text().splitlines() if "out of memory here" in line]
 
     assert told == ["1 cell ran out of memory here; the published result counts."]
+
+
+def test_progress_counts_cells_and_environments_in_words() -> None:
+    console = Console(record=True, stderr=True, width=200)
+    for cells, until in ((1, math.inf), (2, math.inf), (2, time.monotonic() + 90)):
+        display = ProgressDisplay(console, until)
+        display.began(1, cells)
+        display.measured(seen(), Verdict.AS_EXPECTED)
+
+    assert [line.partition(" s")[0] for line in console.export_text().splitlines()] == [
+        "  1 of 1 cell, 0 of 1 environment, 0",
+        "  1 of 2 cells, 0 of 1 environment, 0",
+        "  1 cell, 0 environments, 0",
+    ]
