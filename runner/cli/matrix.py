@@ -49,6 +49,7 @@ from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural, shorten
 
 _WIDTH = 100
+_NOT_DUE = "not due"
 _DRAWN = "the seed draws cells only where nothing is selected"
 _DRAWING = 5.0
 """Seconds of a budget that are kept for drawing the table; at most a tenth of it."""
@@ -477,8 +478,8 @@ def _print_counts(
     console: Console,
     seconds: float,
 ) -> None:
-    verdicts = Counter(judged.verdict for judged in grid)
-    counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in Verdict if verdicts[verdict])
+    numbers = Counter(_count_of(judged) for judged in grid)
+    counts = ", ".join(f"{numbers[name]} {name}" for name in (*Verdict, _NOT_DUE) if numbers[name])
     console.print(
         f"{plural(tally.measured, 'cell')} measured in {seconds:.0f} s,"
         f" {core_seconds():.0f} core-seconds on this machine."
@@ -492,7 +493,7 @@ def _print_counts(
     unproven = Counter(
         _why_unproven(judged.seen)
         for judged in grid
-        if judged.verdict is Verdict.UNPROVEN and judged.seen.cell.environment not in left_out
+        if _count_of(judged) == Verdict.UNPROVEN and judged.seen.cell.environment not in left_out
     )
     for why, number in unproven.most_common():
         console.print(f"  unproven, {number}: {why}")
@@ -500,6 +501,11 @@ def _print_counts(
         console.print(f"  not finished: {name}: {reason}")
     for name, reason in left_out.items():
         console.print(f"  left out: {name} ({shorten(reason, _WIDTH)})", style="dim")
+
+
+def _count_of(judged: Judged) -> str:
+    """Return what a cell is counted as: its verdict, where a rule asks for one."""
+    return _NOT_DUE if judged.seen.outcome is Outcome.NOT_DUE else judged.verdict
 
 
 def _why_unproven(seen: Observation) -> str:

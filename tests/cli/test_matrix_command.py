@@ -25,7 +25,11 @@ from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.site import judged_grid
 
 if TYPE_CHECKING:
+    from repromatrix.runner.model.case import Case
+    from repromatrix.runner.model.observation import Observation
     from repromatrix.runner.project import Project
+
+TOY = case(BREAKS)
 
 
 @pytest.mark.parametrize(
@@ -58,23 +62,37 @@ def test_a_shard_without_environments_says_so_and_counts_as_ended() -> None:
     )
 
 
+def summary(checkout: Project, rows: list[Observation], toy: Case = TOY) -> list[str]:
+    """Return what is printed at the end of a run of a toy, by the rows that there are then."""
+    loaded = dataclasses.replace(checkout, cases={toy.name: toy})
+    selection = select(SelectionRequest(), loaded.cases, loaded.names)
+    terms = Terms(run="now", limits=LIMITS, device=Device.CPU, jobs=1)
+    console = Console(record=True, stderr=True, width=200)
+    shown = RenderedSite(rows=rows, grid=judged_grid(loaded, rows)[1])
+    planned = Run(project=loaded, selection=selection, terms=terms)
+    _summary(planned, shown, RunTally(), MatrixOptions(), console, 1.0)
+    return console.export_text().splitlines()
+
+
 def test_what_ran_out_of_memory_here_is_told_where_published_evidence_answers(
     checkout: Project,
 ) -> None:
-    toy, terms = case(BREAKS), Terms(run="now", limits=LIMITS, device=Device.CPU, jobs=1)
-    ran = provenance(toy, checkout.environments["4.50.0"])
+    ran = provenance(TOY, checkout.environments["4.50.0"])
     published = dataclasses.replace(seen(ran=ran), source="2026-11-21")
     here = seen(Outcome.OUT_OF_MEMORY, ran=dataclasses.replace(ran, run="now"))
-    loaded = dataclasses.replace(checkout, cases={toy.name: toy})
-    selection = select(SelectionRequest(), loaded.cases, loaded.names)
-    planned = Run(project=loaded, selection=selection, terms=terms)
-    console = Console(record=True, stderr=True, width=200)
-    for rows in ([published, here], [here]):
-        shown = RenderedSite(rows=rows, grid=judged_grid(loaded, rows)[1])
-        _summary(planned, shown, RunTally(), MatrixOptions(), console, 1.0)
-    told = [line for line in console.export_text().splitlines() if "out of memory here" in line]
+    line = "1 cell ran out of memory here; the published result counts."
 
-    assert told == ["1 cell ran out of memory here; the published result counts."]
+    assert line in summary(checkout, [published, here])
+    assert line not in summary(checkout, [here])
+
+
+def test_cells_that_no_rule_asks_for_are_counted_as_not_due(
+    checkout: Project,
+) -> None:
+    counts, *others = summary(checkout, [], case("processes = 2\n" + BREAKS))
+
+    assert counts.endswith("Of 231 selected cells: 104 unproven, 127 not due.")
+    assert others == ["  unproven, 104: was not run (nobody has run it)"]
 
 
 def test_progress_counts_cells_and_environments_in_words() -> None:
