@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
 from repromatrix.runner.text import join, plural
 
 _FEW = 3
+_HELD = re.compile(r", has [^;]+")
 _SHOWN = 12
 
 
@@ -123,12 +125,13 @@ def _asked(finding: Finding) -> str:
 
 
 def _apart(points: Mapping[str, str]) -> str:
-    """Name points by their reason, the first few of each."""
+    """Name points by their reason, the first few of each: what is needed, not what each has."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in points.items():
-        by_reason.setdefault(reason, []).append(name)
+        by_reason.setdefault(_HELD.sub("", reason), []).append(name)
     return "; ".join(
-        f"{', '.join(names) if len(names) <= _FEW else f'{names[0]} to {names[-1]}'} ({reason})"
+        f"{', '.join(names) if len(names) <= _FEW else f'{names[0]} to {names[-1]}'}"
+        f" ({points[names[0]] if len(names) == 1 else reason})"
         for reason, names in by_reason.items()
     )
 

@@ -100,6 +100,17 @@ def test_a_case_that_older_releases_cannot_run_says_why() -> None:
     )
 
 
+def test_older_releases_that_lack_the_same_are_named_together() -> None:
+    (finding,) = asking("yyn", older=True).findings()
+    versions = [f"4.4{number}.0" for number in range(6)]
+    older = {name: f"needs transformers>=4.46, has {name}" for name in versions}
+    search = dataclasses.replace(finding.search, older=older)
+
+    assert ("; older ones cannot run it: 4.40.0 to 4.45.0 (needs transformers>=4.46).") in text(
+        dataclasses.replace(finding, search=search)
+    )
+
+
 def test_where_nothing_could_be_judged_every_release_says_why() -> None:
     reasons = [f"{name} fails differently (KeyError: elsewhere)" for name in ENVIRONMENTS]
 
