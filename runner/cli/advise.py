@@ -8,7 +8,7 @@ from repromatrix.runner.audit import asking
 from repromatrix.runner.audit.advice import advise as find
 from repromatrix.runner.audit.render_advice import document
 from repromatrix.runner.audit.swept_models import SweptModels
-from repromatrix.runner.cli import swept
+from repromatrix.runner.cli.audit import swept_code, with_swept
 from repromatrix.runner.cli.options import (
     Console,
     QuestionOptions,
@@ -38,5 +38,5 @@ def advise_release(
     advice = find(asking.known_of(loaded, question, late_printer(console)), question)
     newest = advice.newest.release if advice.newest else loaded.matrix.releases[-1].name
     found = swept_models.answers(models, newest, question.precisions)
-    print_stdout(write(swept.added(document(advice, terms), found), options.format))
-    return advice.code if question.chosen(loaded.cases) else swept.code_of(found)
+    print_stdout(write(with_swept(document(advice, terms), found), options.format))
+    return advice.code if question.chosen(loaded.cases) else swept_code(found)

@@ -16,6 +16,7 @@ from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.lines import file_of
 from repromatrix.runner.audit.render import document
+from repromatrix.runner.audit.render_ci import workflow_command
 from repromatrix.runner.audit.settings import (
     AuditTerms,
     FailOn,
@@ -24,7 +25,6 @@ from repromatrix.runner.audit.settings import (
     sweep_fails_build,
 )
 from repromatrix.runner.audit.swept_models import SweptModels
-from repromatrix.runner.cli import swept
 from repromatrix.runner.cli.options import (
     Console,
     QuestionOptions,
@@ -35,7 +35,7 @@ from repromatrix.runner.cli.options import (
     print_stdout,
     stderr_console,
 )
-from repromatrix.runner.document import write
+from repromatrix.runner.document import Document, write
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
@@ -104,7 +104,12 @@ def audit_packages(
     warn of: rich takes time to import.
     """
     installed = read(options.path, options.environment)
-    fail_on, page = asked_fail_on(options.fail_on), _page(options.base_url)
+    fail_on, page = asked_fail_on(options.fail_on), _USUAL.page
+    if options.base_url:
+        from repromatrix.runner import site  # noqa: PLC0415 - most ask without, and it takes time
+        from repromatrix.runner.cli.report import site_address  # noqa: PLC0415
+
+        page = functools.partial(site.case_page, site_address(options.base_url))
     swept_models = SweptModels(paths)
     loaded, question, models, terms = asking.asked(
         paths,
@@ -121,16 +126,6 @@ def audit_packages(
     return exit_code(report, found, terms.fail_on)
 
 
-def _page(base_url: str) -> Callable[[str], str]:
-    """Return what gives the address of the page of a case; raises RunnerError for no address."""
-    if not base_url:
-        return _USUAL.page
-    from repromatrix.runner import site  # noqa: PLC0415 - most ask without, and it takes time
-    from repromatrix.runner.cli.report import site_address  # noqa: PLC0415
-
-    return functools.partial(site.case_page, site_address(base_url))
-
-
 def told(
     report: Audit,
     form: str,
@@ -144,10 +139,10 @@ def told(
         case "sarif":  # its results are cases
             return render_ci.sarif(report, terms)
         case "github":
-            return render_ci.github(report, terms) + swept.annotation(found)
+            return render_ci.github(report, terms) + _annotation(found)
         case _:
             answer = document(report, terms, verbose=verbose, full=form == "markdown")
-            return write(swept.added(answer, found), form)
+            return write(with_swept(answer, found), form)
 
 
 def exit_code(
@@ -157,7 +152,7 @@ def exit_code(
     if FailOn.NONE in fail_on:
         return ExitCode.AS_EXPECTED
     if not report.question.is_about_cases:
-        code = swept.code_of(found)
+        code = swept_code(found)
         fails = code is not ExitCode.UNEXPECTED or sweep_fails_build(fail_on)
         return code if fails else ExitCode.AS_EXPECTED
     if FailOn.SWEPT in fail_on and any(one.bad for one in found):
@@ -166,3 +161,35 @@ def exit_code(
         return ExitCode.UNDECIDED  # nothing was answered: a script must not take that for a pass
     fails = any(fails_build(hit, fail_on) for hit in report.hits)
     return ExitCode.UNEXPECTED if fails else ExitCode.AS_EXPECTED
+
+
+# What the sweep found of the models that are asked for
+
+
+def with_swept(answer: Document, found: Sequence[SweptAnswer]) -> Document:
+    """Return an answer with what the sweep found."""
+    if not found:
+        return answer
+    from repromatrix.runner.audit import swept  # noqa: PLC0415 - most ask without models
+
+    parts, data = [*answer.parts, swept.listing(found)], swept.as_data(found)
+    return dataclasses.replace(answer, parts=parts, data={**answer.data, "swept": data})
+
+
+def _annotation(found: Sequence[SweptAnswer]) -> str:
+    """Return what the sweep found as an annotation of a workflow."""
+    if not found:
+        return ""
+    from repromatrix.runner.audit.swept import lines  # noqa: PLC0415 - most ask without models
+
+    first, *rest = lines(found)
+    text = "\n".join(line.removeprefix("  ") for line in rest)
+    level = "warning" if any(answer.bad for answer in found) else "notice"
+    return f"{workflow_command(level, text, first)}\n"
+
+
+def swept_code(found: Sequence[SweptAnswer]) -> ExitCode:
+    """Return the exit code where no case is about the models."""
+    if any(answer.bad for answer in found):
+        return ExitCode.UNEXPECTED
+    return ExitCode.AS_EXPECTED if any(answer.is_known for answer in found) else ExitCode.UNDECIDED

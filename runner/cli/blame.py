@@ -44,7 +44,7 @@ from repromatrix.runner.text import join
 class BlameOptions:
     """The options of `blame`."""
 
-    case: Annotated[str, typer.Argument(metavar=CASE, help="A case by name, or your own script.")]
+    case: cli.OneCase
     precision: Annotated[str, "fp32, bf16 or fp16."]
     good: Annotated[str, "An environment in which the case passes."]
     bad: Annotated[str, "An environment in which the case fails."]

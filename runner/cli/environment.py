@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,12 +18,6 @@ from repromatrix.runner.model.environment_name import asked
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import environments_of, nothing_selected
-from repromatrix.runner.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rich.console import Console
 
 
 @command("environment")
@@ -54,16 +48,13 @@ def make(
         raise nothing_selected({ENVIRONMENT: names})
     for name in selected:
         try:
-            path = paths.shown(_built(loaded, name))
+            if loaded.environments[name].source is Source.MAIN:
+                _, built = development.build_main(paths, loaded.matrix, name)
+            else:
+                built = building.build(paths, project.recipe(loaded, name))
         except UnbuildableError as error:
             console.print(f"{name}: cannot be built: {error}")
             code = ExitCode.UNBUILDABLE
         else:
-            console.print(f"{name}: {path}")
+            console.print(f"{name}: {paths.shown(built.python)}")
     return code
-
-
-def _built(loaded: Project, name: str) -> Path:
-    if loaded.environments[name].source is Source.MAIN:
-        return development.build_main(loaded.paths, loaded.matrix, name)[1].python
-    return building.build(loaded.paths, project.recipe(loaded, name)).python

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Annotated
@@ -56,21 +56,16 @@ def render_site(
     repository = checked_address("--source", source).rstrip("/").removesuffix(".git")
     say = line_printer(console, "yellow")
     with writing(site.index(paths)):
-        changed = _drawn(paths, say, address, repository)
+        published = site.published_inputs(paths, address, repository)
+        stored = answers.stored(paths, say)
+        changed = not site.is_drawn(paths, site.with_local(published, stored))
+        if changed:  # only then what is published is read
+            rows = [*answers.published_rows(paths), *stored]
+            addresses = (address, repository)
+            changed = site.render(project.load(paths), rows, published, addresses=addresses)
     state = "" if changed else " (nothing had changed)"
     console.print(f"The table: {site.index(paths)}{state}")
     return ExitCode.AS_EXPECTED
-
-
-def _drawn(paths: Paths, say: Callable[[str], None], base_url: str, source: str) -> bool:
-    """Render what changed; what is published is read only where something did."""
-    published = site.published_inputs(paths, base_url, source)
-    stored = answers.stored(paths, say)
-    if site.is_drawn(paths, site.with_local(published, stored)):
-        return False
-    rows = [*answers.published_rows(paths), *stored]
-    loaded = project.load(paths)
-    return site.render(loaded, rows, published, addresses=(base_url, source))
 
 
 def site_address(base_url: str) -> str:

@@ -41,7 +41,7 @@ _RELEASE = "--release"
 class RunOptions:
     """The options of `run`."""
 
-    case: Annotated[str, typer.Argument(metavar=CASE, help="The case by name, or your own script.")]
+    case: cli.OneCase
     release: Annotated[
         str,
         typer.Option(metavar="RELEASE", help="A release, `main`, or a pair: 4.53.3+peft0.15.2."),
@@ -62,7 +62,10 @@ def run_cell(paths: Paths, options: RunOptions, console: Console) -> ExitCode:
     demand(options.device)
     if options.offline:
         uv.go_offline()
-    loaded = cli.load_scripts(paths, [options.case], _derived(options.release))
+    name = options.release
+    # No case may have asked for it.
+    derived = [name] if "+" in name and asked(name, _RELEASE).base != MAIN else []
+    loaded = cli.load_scripts(paths, [options.case], derived)
     case = cli.only_case(loaded, options.case)
     environment = _environment(loaded, case, options)
     named = [options.workaround] if options.workaround else []
@@ -78,7 +81,9 @@ def run_cell(paths: Paths, options: RunOptions, console: Console) -> ExitCode:
         terms=Terms(limits=loaded.matrix.limits, device=options.device, sandbox=sandbox),
         rerun=True,
     )
-    if not _is_ready(loaded, environment):
+    has_lock = environment.source.has_lock
+    digest = project.recipe(loaded, environment.name).digest if has_lock else ""
+    if not (has_lock and is_built(paths, environment.name, digest)):
         console.print(f"Building {environment.name} in {paths.built}.")
     try:
         ready = planned.prepare(Unit(environment=environment.name, cells=(cell,)))
@@ -90,11 +95,6 @@ def run_cell(paths: Paths, options: RunOptions, console: Console) -> ExitCode:
     verdict = planned.verdict(row, ready.environment)
     cli.print_stdout(printable_lines(f"{cell_text(row)} ({verdict})\n"))
     return ExitCode.UNEXPECTED if verdict.is_unexpected else ExitCode.AS_EXPECTED
-
-
-def _derived(release: str) -> list[str]:
-    """Return a named environment that no case may have asked for."""
-    return [release] if "+" in release and asked(release, _RELEASE).base != MAIN else []
 
 
 def _environment(loaded: Project, case: Case, options: RunOptions) -> Environment:
@@ -109,9 +109,3 @@ def _environment(loaded: Project, case: Case, options: RunOptions) -> Environmen
         what = f"{case.name} cannot run there: {join(lacking, 'and')}"
         raise refuse(Problem(_RELEASE, what), ExitCode.NOTHING_SELECTED)
     return environment
-
-
-def _is_ready(loaded: Project, environment: Environment) -> bool:
-    if not environment.source.has_lock:
-        return False
-    return is_built(loaded.paths, environment.name, project.recipe(loaded, environment.name).digest)
