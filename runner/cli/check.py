@@ -63,57 +63,83 @@ def examine(
     Prints every case that is not proven, and every fix on record that measurement contradicts;
     raises RunnerError with every fault.
     """
-    files = [_file(paths, each) for each in files]
+    named = [(typed, paths.cases / f"{typed}.py") for typed in files]
+    files = [path if path.exists() and not typed.exists() else typed for typed, path in named]
     loaded, faults = project.read(paths, files or None)
     torches, under = site.judged_under_torches(loaded, answers.under_torches(paths, loaded.cases))
     for case in {case.where: case for case in loaded.cases.values()}.values():
         held = torches if torch_requirements(case) else loaded
         faults += scrutinise(case, held.environments, loaded.matrix.precisions, Device)
     if not files:
-        faults += _needless_locks(paths, loaded)
-        faults += _untenable(paths, loaded)
+        faults += _beside_the_cases(paths, loaded)
     if faults:
         raise RunnerError(faults)
-    judged = _judged(loaded)
-    everywhere = _and_under_torches(judged, under)
-    faults = [*_contradicted(paths, judged), *_never_there(loaded, everywhere)]
-    if faults:
-        raise RunnerError(faults)
+    judged, others = _judged(loaded), by_case(under)
+    # Those under other torches are too few to stand alone.
+    every = {
+        name: [*rows, *(others.get(name, ()) if rows else ())] for name, rows in judged.items()
+    }
+    if wrong := [*_contradicted(paths, judged), *_never_there(loaded, every)]:
+        raise RunnerError(wrong)
     lacks = {name: lacking(rows) for name, rows in judged.items()}
-    told = [
-        f"{loaded.cases[name].label}: not proven: {'; '.join(lacks[name])}."
-        for name in filter(lacks.__getitem__, lacks)
-    ]
-    for line in (*told, *(_explained(loaded, judged) if explain else ())):
+    for line in chain(
+        (
+            f"{loaded.cases[name].label}: not proven: {'; '.join(lack)}."
+            for name, lack in lacks.items()
+            if lack
+        ),
+        _explained(loaded, judged) if explain else (),
+        *(_other_places(loaded, judged), _other_fixes(loaded), _hidden(loaded)),
+        *(_without_impact(loaded, judged), _unexpected_under_torches(loaded, under)),
+        _margins(loaded, every=margins),
+        _summed_up(loaded, under, {name: judged[name] for name in lacks if not lacks[name]}),
+    ):
         console.print(line)
-    notes = [_other_places(loaded, judged), _other_fixes(loaded), _hidden(loaded)]
-    notes += [_without_impact(loaded, judged), _unexpected_under_torches(loaded, under)]
-    for note in (*chain.from_iterable(notes), *_margins(loaded, every=margins)):
-        console.print(note)
-    for line in filter(None, [_pinned(loaded), _under_torches(under)]):
-        console.print(line)
-    console.print(_summed_up(loaded, {name: judged[name] for name in lacks if not lacks[name]}))
     return ExitCode.AS_EXPECTED
 
 
-def _summed_up(loaded: Project, proven: Mapping[str, Sequence[Judged]]) -> str:
-    """Say how many cases there are, and how many are proven, by the rows of those that are."""
+def _summed_up(
+    loaded: Project, under: Sequence[Judged], proven: Mapping[str, Sequence[Judged]]
+) -> Iterator[str]:
+    """Yield how many changes are pinned to a commit, how many cases there are and are proven."""
+    if rows := published_commits(loaded.paths).values():
+        commits, beyond = sum(bool(row.commit) for row in rows), sum(row.is_beyond for row in rows)
+        yield (
+            f"{plural(len(rows), 'change')} searched: {commits} pinned to a commit, {beyond} beyond"
+            f" the clones, {len(rows) - commits - beyond} undecided"
+            f" ({commits / max(1, len(rows) - beyond):.0%} of those in reach pinned)."
+        )
+    if under:
+        names = [(under_torch(row.seen.cell.environment) or ("", ""))[1] for row in under]
+        unexpected = sum(row.verdict.is_unexpected for row in under)
+        cells, torches = plural(len(under), "cell"), join([*dict.fromkeys(names)])
+        yield f"{cells} under torch {torches}: {unexpected} unexpected."
+    scripts = len({case.stem for case in loaded.cases.values()})
+    varied = f" ({len(loaded.cases)} with their variants)" if scripts < len(loaded.cases) else ""
     across = sum(map(crosses, proven.values()))
     newest = sum(crosses(rows, since="5.0") for rows in proven.values())
-    return (
-        f"{_counted(loaded)} and {plural(len(loaded.locks), 'lock')} have no"
+    placed = sum(any(entry.where for entry in case.block.fails) for case in loaded.cases.values())
+    yield (
+        f"{plural(scripts, 'case')}{varied} and {plural(len(loaded.locks), 'lock')} have no"
         f" faults. Published or local results prove {plural(len(proven), 'case')}:"
         f" {across} across releases, {newest} within 5.x."
-        f" {plural(_placed(loaded), 'case says', 'cases say')} where it happens."
+        f" {plural(placed, 'case says', 'cases say')} where it happens."
     )
 
 
-def _and_under_torches(
-    judged: Mapping[str, Sequence[Judged]], under: Sequence[Judged]
-) -> dict[str, Sequence[Judged]]:
-    """Return all rows of each case; those under other torches are too few to stand alone."""
-    found = by_case(under)
-    return {name: [*rows, *(found.get(name, ()) if rows else ())] for name, rows in judged.items()}
+def _beside_the_cases(paths: Paths, loaded: Project) -> Iterator[Fault]:
+    """Yield locks that no case needs, and what is wrong with decisions about findings."""
+    derived = project.derived(loaded.matrix, loaded.cases.values())
+    for path in sorted(paths.locks.glob("*+*.txt")):
+        if path.stem not in derived:
+            what = "no case names this pair, or depends on this extra"
+            yield Problem(paths.shown(path), what, "Remove the file.")
+    triage, faults = read_triage(paths.published / FOLDER)
+    found = (read_findings(paths.published, folder) for folder in (FOLDER, CLASSES))
+    findings = {finding.name for finding in chain.from_iterable(found)}
+    yield from chain.from_iterable(import_module(name).faults(paths) for name in CHECKED)
+    yield from faults
+    yield from unknown_names(triage, findings, {case.stem for case in loaded.cases.values()})
 
 
 def _unexpected_under_torches(loaded: Project, under: Sequence[Judged]) -> Iterator[str]:
@@ -130,22 +156,6 @@ def _unexpected_under_torches(loaded: Project, under: Sequence[Judged]) -> Itera
         )
 
 
-def _under_torches(under: Sequence[Judged]) -> str:
-    """Say how many cells were measured under other torches; empty without any."""
-    if not under:
-        return ""
-    names = [(under_torch(row.seen.cell.environment) or ("", ""))[1] for row in under]
-    unexpected = sum(row.verdict.is_unexpected for row in under)
-    cells, torches = plural(len(under), "cell"), join([*dict.fromkeys(names)])
-    return f"{cells} under torch {torches}: {unexpected} unexpected."
-
-
-def _file(paths: Paths, typed: Path) -> Path:
-    """Return the file of a case that was given by its name, else what was typed."""
-    named = paths.cases / f"{typed}.py"
-    return named if not typed.exists() and named.exists() else typed
-
-
 def _explained(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> Iterator[str]:
     margins = _known_margins(loaded)
     for name, case in loaded.cases.items():
@@ -154,64 +164,26 @@ def _explained(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> Itera
         yield from (f"  {lack}" for lack in lacks)
 
 
-def _counted(loaded: Project) -> str:
-    """Say how many cases there are, and how many with their variants where some have any."""
-    scripts = len({case.stem for case in loaded.cases.values()})
-    varied = f" ({len(loaded.cases)} with their variants)" if scripts < len(loaded.cases) else ""
-    return f"{plural(scripts, 'case')}{varied}"
-
-
-def _untenable(paths: Paths, loaded: Project) -> list[Fault]:
-    """Return what is wrong with decisions about findings, and with files beside the corpus."""
-    triage, faults = read_triage(paths.published / FOLDER)
-    found = (read_findings(paths.published, folder) for folder in (FOLDER, CLASSES))
-    findings = {one.name for one in chain.from_iterable(found)}
-    return [
-        *chain.from_iterable(import_module(name).faults(paths) for name in CHECKED),
-        *faults,
-        *unknown_names(triage, findings, {case.stem for case in loaded.cases.values()}),
-    ]
-
-
-def _needless_locks(paths: Paths, loaded: Project) -> list[Fault]:
-    derived = project.derived(loaded.matrix, loaded.cases.values())
-    return [
-        Problem(
-            paths.shown(path),
-            "no case names this pair, or depends on this extra",
-            "Remove the file.",
-        )
-        for path in sorted(paths.locks.glob("*+*.txt"))
-        if path.stem not in derived
-    ]
-
-
 def _contradicted(paths: Paths, judged: Mapping[str, Sequence[Judged]]) -> Iterator[Fault]:
     """Yield the commits of changes that the results of releases do not show (any more)."""
     for row in published_commits(paths).values():
-        if row.case not in judged:
-            continue
+        variant = (row.workaround, row.precision, row.device)
+        cells = {each.seen.cell: each.seen.reading.fails for each in judged.get(row.case, ())}
         fails = {
-            judged_row.seen.cell.environment: judged_row.seen.reading.fails
-            for judged_row in judged[row.case]
-            if judged_row.seen.cell[1:2] == (row.workaround,)
-            and judged_row.seen.cell[3:] == (row.precision, row.device)
+            cell.environment: failing
+            for cell, failing in cells.items()
+            if (cell.workaround, cell.precision, cell.device) == variant
         }
         is_break = row.change == "break"
         shown = (fails.get(row.before, not is_break), fails.get(row.at, is_break))
-        if shown != (not is_break, is_break):
-            variant = f" with {row.workaround}" if row.workaround else ""
+        if row.case in judged and shown != (not is_break, is_break):
+            how = f" with {row.workaround}" if row.workaround else ""
             what = (
-                f"{row.case}{variant} {row.precision}: results do not show a {row.change} between"
+                f"{row.case}{how} {row.precision}: results do not show a {row.change} between"
                 f" {row.before} and {row.at}"
             )
             fix = "Search it again with `nox -s bisect -- --commits`, or remove the line."
             yield Problem(f"reports/published/{COMMITS}", what, fix)
-
-
-def _placed(loaded: Project) -> int:
-    """Count the cases of which an entry says in which function it fails."""
-    return sum(any(entry.where for entry in case.block.fails) for case in loaded.cases.values())
 
 
 def _never_there(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> Iterator[Fault]:
@@ -258,19 +230,6 @@ def _other_fixes(loaded: Project) -> Iterator[str]:
                     f"{case.label}: note: entry {fix.number} of `fails` has {fix.on_record} on"
                     f" record (`fixed-by`); measured: {measured}."
                 )
-
-
-def _pinned(loaded: Project) -> str:
-    """Say how many of the published changes are pinned to a commit; empty without any."""
-    rows = published_commits(loaded.paths).values()
-    if not rows:
-        return ""
-    commits, beyond = sum(bool(row.commit) for row in rows), sum(row.is_beyond for row in rows)
-    share = commits / max(1, len(rows) - beyond)
-    return (
-        f"{plural(len(rows), 'change')} searched: {commits} pinned to a commit, {beyond} beyond the"
-        f" clones, {len(rows) - commits - beyond} undecided ({share:.0%} of those in reach pinned)."
-    )
 
 
 def _hidden(loaded: Project) -> Iterator[str]:
@@ -336,17 +295,18 @@ def _judged(loaded: Project) -> dict[str, list[Judged]]:
 
     So local results prove what nobody has published, and contradict nothing that is published.
     """
-    judged = _by_case(loaded, answers.published_rows(loaded.paths))
-    unproven = {name for name, rows in judged.items() if lacking(rows)}
+
+    def judged(rows: Sequence[Observation]) -> dict[str, list[Judged]]:
+        evidence = [row for row in rows if row.outcome.is_evidence]
+        informed = project.informed(loaded, evidence)
+        cases, environments = informed.cases, informed.environments
+        answering = answering_rows(evidence, cases, environments).values()
+        found = by_case(judge_all(answering, cases, environments))
+        return {name: found.get(name, []) for name in cases}
+
+    published = judged(answers.published_rows(loaded.paths))
+    unproven = {name for name, rows in published.items() if lacking(rows)}
     if not unproven:
-        return judged
-    local = _by_case(loaded, answers.both(loaded.paths, lambda _: None, unproven))
-    return judged | {name: local[name] for name in unproven}
-
-
-def _by_case(loaded: Project, rows: Sequence[Observation]) -> dict[str, list[Judged]]:
-    evidence = [row for row in rows if row.outcome.is_evidence]
-    informed = project.informed(loaded, evidence)
-    answering = answering_rows(evidence, informed.cases, informed.environments)
-    judged = by_case(judge_all(answering.values(), informed.cases, informed.environments))
-    return {name: judged.get(name, []) for name in informed.cases}
+        return published
+    local = judged(answers.both(loaded.paths, lambda _: None, unproven))
+    return published | {name: local[name] for name in unproven}

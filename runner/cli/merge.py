@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +23,6 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.shards import lacking
 from repromatrix.runner.text import plural, printable
 
-_EVERY = 10.0
-"""Seconds between two lines about a long file."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeOptions:
@@ -42,15 +38,6 @@ class MergeOptions:
     dry_run: Annotated[bool, "Print what would be merged, and write nothing."] = False
 
 
-@dataclass(kw_only=True, slots=True)
-class _Merged:
-    """What the files held."""
-
-    cells: set[Cell] = field(default_factory=set)
-    shards: set[tuple[str, str]] = field(default_factory=set)
-    faults: list[Fault] = field(default_factory=list)
-
-
 @command("merge", collect=False)
 def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
     """Merge results of shards and of other machines into the local store.
@@ -60,11 +47,12 @@ def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
     merged unless all shards are there.
     """
     warn, merged = line_printer(console, "yellow"), _Merged()
-    with answers.opened(paths, warn) as store, _target(store, options) as target:
-        files = _named_once(options.files, console)
-        for group in [[*files]] if options.whole else ([path] for path in files):
-            _merge(group, paths, target, merged, console, whole=options.whole)
-        code = _summary(paths, target, merged, console)
+    files = list({path.resolve(): path for path in reversed(options.files)}.values())[::-1]
+    with answers.opened(paths, warn) as store:
+        with store.rehearsing() if options.dry_run else contextlib.nullcontext(store) as target:
+            for group in [files] if options.whole else ([path] for path in files):
+                _merge(group, paths, target, merged, console, whole=options.whole)
+            code = _summary(paths, target, merged, console)
         if options.dry_run:
             console.print("Nothing was written.")
         if merged.faults:
@@ -72,16 +60,13 @@ def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
         return code
 
 
-def _target(store: Store, options: MergeOptions) -> contextlib.AbstractContextManager[Store]:
-    return store.rehearsing() if options.dry_run else contextlib.nullcontext(store)
+@dataclass(kw_only=True, slots=True)
+class _Merged:
+    """What the files held."""
 
-
-def _named_once(files: Sequence[Path], console: Console) -> Iterator[Path]:
-    for number, path in enumerate(files):
-        if path.resolve() in {earlier.resolve() for earlier in files[:number]}:
-            console.print(f"  {path}: named twice, merged once")
-        else:
-            yield path
+    cells: set[Cell] = field(default_factory=set)
+    shards: set[tuple[str, str]] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
 
 
 def _merge(  # noqa: PLR0913 - what is merged, into what, and what is said of it
@@ -98,58 +83,43 @@ def _merge(  # noqa: PLR0913 - what is merged, into what, and what is said of it
         waiting: dict[Path, WaitingRows] = {}
         for path in files:
             try:
-                waiting[path] = stack.enter_context(_read(path, paths, store, merged, console))
+                waiting[path] = stack.enter_context(_read(path, paths, store, merged))
             except RunnerError as error:
                 merged.faults.extend(error.faults)
-        if whole:
-            _refuse_incomplete(merged)
+        if whole and (lack := lacking(merged.shards)):
+            problem = Problem("--whole", lack, "Name the files of all shards of one run.")
+            merged.faults.append(problem)
+        if whole and merged.faults:
+            *others, last = merged.faults
+            raise RunnerError([*others, more_to_do(last, "Nothing was merged.")])
         with store.together():
             taken = {path: store.take_in(rows) for path, rows in waiting.items()}
-    for path, one in taken.items():
-        known = one.rows - one.new - one.newer
-        parts = {"new": one.new, "newer than the row here": one.newer, "already here": known}
-        counts = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
-        content = f"{plural(one.rows, 'row')}: {counts}" if one.rows else "holds no cells"
+    for path, counts in taken.items():
+        known = counts.rows - counts.new - counts.newer
+        parts = {"new": counts.new, "newer than the row here": counts.newer, "already here": known}
+        numbers = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
+        content = f"{plural(counts.rows, 'row')}: {numbers}" if counts.rows else "holds no cells"
         console.print(f"  {path}: {content}")
 
 
 @contextlib.contextmanager
-def _read(
-    path: Path, paths: Paths, store: Store, merged: _Merged, console: Console
-) -> Iterator[WaitingRows]:
+def _read(path: Path, paths: Paths, store: Store, merged: _Merged) -> Iterator[WaitingRows]:
     """Read a file for the length of a block; raises RunnerError."""
     if path.exists() and paths.store.exists() and path.samefile(paths.store):
         raise refuse(Problem(str(path), "this is the store that would be merged into"))
     cells: set[Cell] = set()
+
+    def watched(rows: Iterable[Observation]) -> Iterator[Observation]:
+        for row in rows:
+            cells.add(row.cell)
+            yield row
+
     with contextlib.ExitStack() as stack:
         with answers.evidence(path) as (rows, shards):
-            waiting = stack.enter_context(store.waiting(_watched(rows, cells, path, console)))
+            waiting = stack.enter_context(store.waiting(watched(rows)))
         merged.cells |= cells
         merged.shards |= shards
         yield waiting
-
-
-def _watched(
-    rows: Iterable[Observation], cells: set[Cell], path: Path, console: Console
-) -> Iterator[Observation]:
-    """Yield rows, collect their cells, and print now and then how far it is."""
-    printed = time.monotonic()
-    for number, row in enumerate(rows):
-        if time.monotonic() - printed > _EVERY:
-            printed = time.monotonic()
-            console.print(f"  {path}: {plural(number, 'row')} so far …")
-        cells.add(row.cell)
-        yield row
-
-
-def _refuse_incomplete(merged: _Merged) -> None:
-    """Raise RunnerError unless the files hold every shard of one run."""
-    faults = list(merged.faults)
-    if lack := lacking(merged.shards):
-        faults.append(Problem("--whole", lack, "Name the files of all shards of one run."))
-    if faults:
-        faults[-1] = more_to_do(faults[-1], "Nothing was merged.")
-        raise RunnerError(faults)
 
 
 def _summary(paths: Paths, store: Store, merged: _Merged, console: Console) -> ExitCode:
@@ -170,18 +140,12 @@ def _summary(paths: Paths, store: Store, merged: _Merged, console: Console) -> E
         print_unexpected(unexpected, console)
     # What machines say of an older state of a case is shown nowhere, and measured never again.
     contested = [row.seen for row in mine if row.seen.sides and not row.stale]
-    _print_disputes(contested, console)
-    return ExitCode.UNEXPECTED if unexpected or contested else ExitCode.AS_EXPECTED
-
-
-def _print_disputes(contested: Sequence[Observation], console: Console) -> None:
-    if not contested:
-        return
-    console.print(
-        f"{plural(len(contested), 'cell')} disputed between machines (unstable until"
-        " `nox -s matrix` has run here):"
-    )
+    if contested:
+        console.print(
+            f"{plural(len(contested), 'cell')} disputed between machines (unstable until"
+            " `nox -s matrix` has run here):"
+        )
     for row in contested[:LISTED]:
-        line = printable(f"disputed: {cell_name(row)}: {dispute(row)}")
-        console.print(f"  {line}")
+        console.print(printable(f"  disputed: {cell_name(row)}: {dispute(row)}"))
     print_rest(len(contested), console)
+    return ExitCode.UNEXPECTED if unexpected or contested else ExitCode.AS_EXPECTED

@@ -274,7 +274,7 @@ def test_merging_says_what_came_and_repeats_nothing(places: Paths, tmp_path: Pat
 
     assert first == (
         ExitCode.AS_EXPECTED,
-        ["  one.sqlite: 2 rows: 2 new", "  one.sqlite: named twice, merged once", strangers],
+        ["  one.sqlite: 2 rows: 2 new", strangers],
     )
     assert second == (
         ExitCode.AS_EXPECTED,
