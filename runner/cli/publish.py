@@ -43,14 +43,16 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     loaded, grid = site.judged_grid(checkout, rows)
     grid = tuple(each for each in grid if each.seen.cell.environment in checkout.environments)
     searched, torches = _searched(paths, loaded), _under_torches(checkout, rows)
-    new = [*filter(_differs, searched.items())]
+    new = [
+        path
+        for path, text in searched.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
     if not any(map(_is_fresh, grid)) and (new or torches):
         files.write_all(searched)
         _write(paths.torches, torches)
         sets = [paths.torches] if torches else []
-        console.print(
-            f"Published {join([*map(paths.shown, [*sets, *(path for path, _ in new)])])}."
-        )
+        console.print(f"Published {join([*map(paths.shown, [*sets, *new])])}.")
         return ExitCode.AS_EXPECTED
     grid = _whole(grid, console)
     earlier = read_publications(paths.published)
@@ -58,9 +60,7 @@ def publish_all(paths: Paths, console: Console) -> ExitCode:
     changes = snapshots.read_changes(paths.published)
     told = {name for record in changes for name in (record.publication, record.against)}
     fresh = _publications(grid, {*earlier, *told})
-    final = [_with_source(row, fresh) for row in _evidence(grid)]
-    used = {row.source for row in final}
-    publications = [each for each in [*earlier.values(), *fresh.values()] if each.name in used]
+    final, publications = _published(grid, earlier, fresh)
     texts = published.write(paths.published, final, publications, loaded.names)
     texts |= searched
     texts[paths.published / snapshots.NAME] = snapshots.written(
@@ -101,10 +101,7 @@ def _under_torches(checkout: Project, rows: Iterable[Observation]) -> dict[Path,
     if not any(map(_is_fresh, judged)):
         return {}
     earlier = read_publications(paths.torches)
-    fresh = _publications(judged, earlier)
-    final = [_with_source(row, fresh) for row in _evidence(judged)]
-    used = {row.source for row in final}
-    publications = [each for each in [*earlier.values(), *fresh.values()] if each.name in used]
+    final, publications = _published(judged, earlier, _publications(judged, earlier))
     held = {row.cell.environment for row in final}
     order = project.torches_in(loaded.matrix, loaded.names, held)
     return published.write(paths.torches, final, publications, order)
@@ -119,11 +116,6 @@ def _searched(paths: Paths, loaded: Project) -> dict[Path, str]:
         **({path: commits_text(commits)} if commits or path.exists() else {}),
         **({paths.published / HISTORY: history_text(main)} if main.points else {}),
     }
-
-
-def _differs(file: tuple[Path, str]) -> bool:
-    path, text = file
-    return not path.exists() or path.read_text(encoding="utf-8") != text
 
 
 def _is_fresh(judged: Judged) -> bool:
@@ -154,32 +146,22 @@ def _records(
     return (record, *earlier)
 
 
-def _evidence(grid: Iterable[Judged]) -> list[Observation]:
-    """Return what is to be published: what was run and is not stale."""
-    rows = (judged.seen for judged in grid if not judged.stale)
-    return [row for row in rows if row.outcome.was_run]
-
-
-def _is_main(row: Observation) -> bool:
-    return is_of_main(row.cell.environment)
-
-
-def _refuse_gaps(grid: Iterable[Judged]) -> None:
-    """Raise RunnerError for missing cells on a CPU."""
-    gaps = Counter(
-        judged.seen.cell.environment
-        for judged in grid
-        if judged.seen.cell.device is Device.CPU and _is_gap(judged)
-    )
-    if gaps:
-        shown = ", ".join(f"{name} ({number})" for name, number in gaps.most_common(5))
-        what = f"{plural(gaps.total(), 'cell')} without a current result: {shown}"
-        raise refuse(Problem("publish", what, "Run `nox -s matrix` first."))
-
-
-def _is_gap(judged: Judged) -> bool:
-    missing = {Outcome.NOT_RUN, Outcome.UNBUILDABLE}  # what is not applicable is complete
-    return not _is_main(judged.seen) and (judged.stale or judged.seen.outcome in missing)
+def _published(
+    grid: Iterable[Judged],
+    earlier: Mapping[str, Publication],
+    fresh: Mapping[_Machine, Publication],
+) -> tuple[list[Observation], list[Publication]]:
+    """Return what was run and is not stale under its publication, and the publications of it."""
+    rows = [judged.seen for judged in grid if not judged.stale and judged.seen.outcome.was_run]
+    first = next(iter(fresh.values()))  # what could not be built ran nowhere
+    final = [
+        dataclasses.replace(row, source=fresh.get(_machine(row), first).name)
+        if row.source in UNPUBLISHED
+        else row
+        for row in rows
+    ]
+    used = {row.source for row in final}
+    return final, [each for each in (*earlier.values(), *fresh.values()) if each.name in used]
 
 
 def _whole(grid: Sequence[Judged], console: Console) -> tuple[Judged, ...]:
@@ -188,40 +170,45 @@ def _whole(grid: Sequence[Judged], console: Console) -> tuple[Judged, ...]:
     GPUs are lent by the minute: a case that a release was measured with there is published, whether
     or not there was time for the others. Raises RunnerError for missing cells on a CPU.
     """
-    _refuse_gaps(grid)
+    missing = {Outcome.NOT_RUN, Outcome.UNBUILDABLE}  # what is not applicable is complete
+    gaps = [
+        judged.seen.cell
+        for judged in grid
+        if not is_of_main(judged.seen.cell.environment)
+        and (judged.stale or judged.seen.outcome in missing)
+    ]
+    if lost := Counter(cell.environment for cell in gaps if cell.device is Device.CPU):
+        shown = ", ".join(f"{name} ({number})" for name, number in lost.most_common(5))
+        what = f"{plural(lost.total(), 'cell')} without a current result: {shown}"
+        raise refuse(Problem("publish", what, "Run `nox -s matrix` first."))
     away = [judged for judged in grid if judged.seen.cell.device is not Device.CPU]
-    broken = {_part(judged) for judged in away if _is_gap(judged)}
-    begun = {_part(judged) for judged in away if _is_fresh(judged) and not judged.stale}
+    broken = {(cell.environment, cell.case) for cell in gaps}
+    begun = {
+        (judged.seen.cell.environment, judged.seen.cell.case)
+        for judged in away
+        if _is_fresh(judged) and not judged.stale
+    }
     for environment, case in sorted(broken & begun):
         console.print(f"{case} on {environment} is not published: its cells on cuda are not whole.")
-    dropped = {judged.seen.cell for judged in away if _part(judged) in broken}
-    return tuple(judged for judged in grid if judged.seen.cell not in dropped)
+    return tuple(
+        judged
+        for judged in grid
+        if judged.seen.cell.device is Device.CPU
+        or (judged.seen.cell.environment, judged.seen.cell.case) not in broken
+    )
 
 
-def _part(judged: Judged) -> tuple[str, str]:
-    """Return what is published of a GPU together: a case on a release."""
-    return judged.seen.cell.environment, judged.seen.cell.case
-
-
-_Class = tuple[str, str, str]
+_Machine = tuple[str, str, str]
 """Hardware, torch build and Python: what a publication states once for all its cells."""
 
 
-def _with_source(row: Observation, fresh: Mapping[_Class, Publication]) -> Observation:
-    if row.source not in UNPUBLISHED:
-        return row
-    # What could not be built ran nowhere.
-    publication = fresh.get(_class(row)) or next(iter(fresh.values()))
-    return dataclasses.replace(row, source=publication.name)
-
-
-def _class(row: Observation) -> _Class:
+def _machine(row: Observation) -> _Machine:
     ran = row.provenance
     return ran.hardware, ran.torch_build, ran.python
 
 
-def _publications(grid: Iterable[Judged], earlier: Collection[str]) -> dict[_Class, Publication]:
-    """Return a publication for each class of machines that measured something new.
+def _publications(grid: Iterable[Judged], earlier: Collection[str]) -> dict[_Machine, Publication]:
+    """Return a publication of today for each kind of machine that measured something new.
 
     `earlier` are the names that are taken.
     """
@@ -230,33 +217,30 @@ def _publications(grid: Iterable[Judged], earlier: Collection[str]) -> dict[_Cla
         what = "the store holds no results that are not published yet"
         fix = "Run `nox -s matrix`, or merge results of other machines."
         raise refuse(Problem("publish", what, fix))
-    fresh: dict[_Class, Publication] = {}
-    for kind in sorted({_class(row) for row in ran}):
-        names = {*earlier, *(publication.name for publication in fresh.values())}
-        fresh[kind] = _publication(kind, [row for row in ran if _class(row) == kind], names)
-    return fresh
-
-
-def _publication(kind: _Class, ran: Iterable[Observation], names: Collection[str]) -> Publication:
-    """Return a publication of today; `names` are those that others have."""
-    hardware, torch_build, python = kind
     day = today().isoformat()
-    main = {row.provenance.packages.get("transformers", "") for row in ran if _is_main(row)}
     free = (day, *(f"{day}-{letter}" for letter in string.ascii_lowercase[1:]))
-    return Publication(
-        name=next(name for name in free if name not in names),
-        date=day,
-        hardware=hardware,
-        torch_build=torch_build,
-        python=python,
-        main=", ".join(map(_origin, sorted(main))) or "not measured",
-    )
+    names = (name for name in free if name not in earlier)
+    kinds = sorted({_machine(row) for row in ran})
+    return {
+        (hardware, torch_build, python): Publication(
+            name=next(names),
+            date=day,
+            hardware=hardware,
+            torch_build=torch_build,
+            python=python,
+            main=_mains(row for row in ran if _machine(row) == (hardware, torch_build, python)),
+        )
+        for hardware, torch_build, python in kinds
+    }
 
 
-def _origin(version: str) -> str:
+def _mains(rows: Iterable[Observation]) -> str:
     """Return what `main` was: its version, and of a checkout the day and the repository."""
+    on_main = (row for row in rows if is_of_main(row.cell.environment))
+    versions = sorted({row.provenance.packages.get("transformers", "") for row in on_main})
     checkout = development.main_checkout()
-    if checkout is None or checkout.version != version:
-        return version
-    facts = (version, str(checkout.declared.day), development.repository_of(checkout.root))
-    return " ".join(filter(None, facts))
+    if checkout and checkout.version in versions:
+        day, repository = checkout.declared.day, development.repository_of(checkout.root)
+        described = " ".join(filter(None, (checkout.version, str(day), repository)))
+        versions[versions.index(checkout.version)] = described
+    return ", ".join(versions) or "not measured"
