@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,17 +63,18 @@ def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
     drafts: dict[Path, tuple[str, str]] = {}
     faults: list[Fault] = []
     missing: list[str] = []
-    for file, names in _by_file(loaded, selection.cases).items():
+    for path in dict.fromkeys(loaded.cases[name].path for name in sorted(selection.cases)):
         # An entry may be about several variants: all of a file are rewritten together.
-        case, mine = loaded.cases[names[0]], [row for name in names for row in judged.get(name, [])]
+        case, *others = (case for case in loaded.cases.values() if case.path == path)
+        mine = [row for each in (case, *others) for row in judged.get(each.name, [])]
         try:
-            before = decode(file.read_bytes(), case.where)
+            before = decode(Path(path).read_bytes(), case.where)
             if not options.allow_regressions:
                 _refuse_regressions(case, [row for row in mine if row.seen.cell.case in published])
             after = _accepted(informed, case, mine, before)
             if after != before:
                 _refuse_faults(informed, after, case)
-            drafts[file] = before, after
+            drafts[Path(path)] = before, after
             missing += _missing_fixes(informed, after, case)
         except RunnerError as error:
             faults += error.faults
@@ -83,15 +84,6 @@ def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
     for line in missing:
         console.print(line, highlight=False)
     return ExitCode.AS_EXPECTED
-
-
-def _by_file(loaded: Project, chosen: Collection[str]) -> dict[Path, list[str]]:
-    """Return the cases of each file of which one was chosen: its variants, or one."""
-    files = {Path(loaded.cases[name].path): name for name in sorted(chosen)}
-    return {
-        path: [name for name, case in loaded.cases.items() if Path(case.path) == path]
-        for path in files
-    }
 
 
 def _evidence(
@@ -136,7 +128,22 @@ def _write(
 def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) -> str:
     """Return the case's text with the entries that its evidence asks for; raises RunnerError."""
     current = [each for each in mine if each.seen.outcome.is_evidence and not each.stale]
-    _refuse_gaps(loaded, case, mine, current)
+    fix = f"Run `nox -s matrix -- --case {case.stem}` first."
+    if not current:
+        stale = any(each.stale for each in mine)
+        what = "all results are of another version of the case" if stale else "there are no results"
+        raise _problem(case, "evidence", what, fix)
+    # A range would be drawn over what is not known.
+    if gaps := [
+        each
+        for each in mine
+        if each.stale
+        or (
+            each.seen.outcome is Outcome.NOT_RUN
+            and loaded.environments[each.seen.cell.environment].source is not Source.MAIN
+        )
+    ]:
+        raise _problem(case, "evidence", f"there is no current result of {_listed(gaps)}", fix)
     if unstable := [each for each in current if each.seen.unstable]:
         what = f"repeats of {_listed(unstable)} disagree"
         raise _problem(case, "evidence", what, "Make the case decide the same way each time.")
@@ -156,12 +163,20 @@ def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) ->
     if not proposal.derived and len(proposal.kept) == len(case.block.fails):
         return text
     devices = {each.seen.cell.device for each in current}
-    written = [_written(entry, case, devices) for entry in proposal.derived]
-    written += [_placed(case, number, places) for number, places in proposal.placed.items()]
+    written = [
+        Written(keys=_keys(entry, case, devices), replaces=entry.replaces)
+        for entry in proposal.derived
+    ]
+    stated = case.script.table["tool"]["repromatrix"].get("fails", ())
+    for number, places in proposal.placed.items():  # as its author wrote it, with the places
+        kept = {key: value for key, value in stated[number].items() if key in KEYS}
+        keys = kept | {"where": _one_or_all(places)}
+        written.append(Written(keys=keys, replaces=number))
     return rewritten(text, case.where, proposal.kept, written)
 
 
-def _written(entry: ProposedEntry, case: Case, measured: set[Device]) -> Written:
+def _keys(entry: ProposedEntry, case: Case, measured: set[Device]) -> dict[str, Any]:
+    """Return the keys of a derived entry, those alone that say more than their default."""
     how, replaced = entry.how, entry.replaces
     stated = set(Device if replaced is None else case.block.fails[replaced].devices)
     keys: dict[str, Any] = {"when": list(entry.when)}
@@ -182,14 +197,7 @@ def _written(entry: ProposedEntry, case: Case, measured: set[Device]) -> Written
         keys["match"] = _one_or_all(how.match)
     if how.where:
         keys["where"] = _one_or_all(how.where)
-    return Written(keys=keys, replaces=replaced)
-
-
-def _placed(case: Case, number: int, places: Sequence[str]) -> Written:
-    """Return an entry as its author wrote it, with the places in which it happens."""
-    stated = case.script.table["tool"]["repromatrix"]["fails"][number]
-    kept = {key: value for key, value in stated.items() if key in KEYS}
-    return Written(keys=kept | {"where": _one_or_all(places)}, replaces=number)
+    return keys
 
 
 def _one_or_all(texts: Sequence[str]) -> str | list[str]:
@@ -198,24 +206,6 @@ def _one_or_all(texts: Sequence[str]) -> str | list[str]:
 
 def _problem(case: Case, key: str, what: str, fix: str) -> RunnerError:
     return refuse(Problem(f"{case.where}: {key}", what, fix))
-
-
-def _refuse_gaps(
-    loaded: Project, case: Case, mine: Sequence[Judged], current: Sequence[Judged]
-) -> None:
-    """Refuse incomplete evidence: a range would be drawn over what is not known."""
-    fix = f"Run `nox -s matrix -- --case {case.stem}` first."
-    if not current:
-        stale = any(each.stale for each in mine)
-        what = "all results are of another version of the case" if stale else "there are no results"
-        raise _problem(case, "evidence", what, fix)
-    if gaps := [each for each in mine if _is_gap(loaded, each)]:
-        raise _problem(case, "evidence", f"there is no current result of {_listed(gaps)}", fix)
-
-
-def _is_gap(loaded: Project, judged: Judged) -> bool:
-    on_main = loaded.environments[judged.seen.cell.environment].source is Source.MAIN
-    return judged.stale or (judged.seen.outcome is Outcome.NOT_RUN and not on_main)
 
 
 def _missing_fixes(loaded: Project, text: str, case: Case) -> Iterator[str]:

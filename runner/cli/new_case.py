@@ -21,11 +21,11 @@ from repromatrix.runner import files, project
 from repromatrix.runner.cases import load_case
 from repromatrix.runner.cli.options import Console, command
 from repromatrix.runner.environments import locks
-from repromatrix.runner.errors import ExitCode, Fault, InvalidValue, Problem, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.evidence.swept.published import read_architectures
 from repromatrix.runner.judging.lint import NAME, scrutinise
 from repromatrix.runner.judging.proposals import BlockProposal, propose
-from repromatrix.runner.model.case import Script, decode, parse_python, parse_script
+from repromatrix.runner.model.case import decode, parse_python, parse_script
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.model.packages import COMPANIONS, UNDER_TEST
 from repromatrix.runner.model.requirements import parse
@@ -125,18 +125,16 @@ def begin(
     for remark in draft.remarks:
         console.print(f"  {remark}")
     console.print("Left to you, as `nox -s check` will say:")
-    for fault in _left(paths, path):
-        console.print(f"  {str(fault).removeprefix(f'{where}: ')}")
-    return ExitCode.AS_EXPECTED
-
-
-def _left(paths: Paths, path: Path) -> list[Fault]:
     matrix = locks.load_matrix(paths)
     try:
-        case = load_case(path, paths.shown(path), matrix.extras)
+        case = load_case(path, where, matrix.extras)
     except RunnerError as error:
-        return list(error.faults)
-    return scrutinise(case, {}, matrix.precisions, Device)
+        left = list(error.faults)
+    else:
+        left = scrutinise(case, {}, matrix.precisions, Device)
+    for fault in left:
+        console.print(f"  {str(fault).removeprefix(f'{where}: ')}")
+    return ExitCode.AS_EXPECTED
 
 
 def _proposed(paths: Paths, where: str) -> BlockProposal:
@@ -164,25 +162,18 @@ def from_address(address: str, proposal: BlockProposal = _NOTHING) -> Draft:
     package = canonicalize_name(thread["repo"])
     beside = [package] if package in COMPANIONS else []
     name = f"{package.replace('-', '_')}_{thread['what'].rstrip('s')}_{thread['number']}"
-    return Draft(
-        name=name,
-        text=_block([thread.group()], ["torch", "transformers", *beside], ">=3.10", proposal)
-        + _BODY,
-        remarks=(
-            "Name the file after the model and what it does wrong: readers search for that.",
-            *_remarks(proposal, thread.group()),
-        ),
-    )
-
-
-def _remarks(proposal: BlockProposal, address: str) -> Iterator[str]:
+    remarks = ["Name the file after the model and what it does wrong: readers search for that."]
     if proposal == _NOTHING:
-        yield f"To have the block proposed: gh issue view {address} | … {address} --text -"
-        return
-    yield "The block was proposed from the text of the report: check every value of it."
-    if proposal.raises:
-        yield f"The report shows {proposal.raises}: {proposal.match}"
-    yield f"Try it on {','.join(proposal.releases)} first."
+        read = f"gh issue view {thread.group()} | … {thread.group()} --text -"
+        remarks.append(f"To have the block proposed: {read}")
+    else:
+        what = "The block was proposed from the text of the report: check every value of it."
+        remarks.append(what)
+        if proposal.raises:
+            remarks.append(f"The report shows {proposal.raises}: {proposal.match}")
+        remarks.append(f"Try it on {','.join(proposal.releases)} first.")
+    block = _block([thread.group()], ["torch", "transformers", *beside], ">=3.10", proposal)
+    return Draft(name=name, text=block + _BODY, remarks=tuple(remarks))
 
 
 def from_script(text: str, where: str) -> Draft:
@@ -195,12 +186,20 @@ def from_script(text: str, where: str) -> Draft:
     script = parse_script(text, where)
     if "repromatrix" in script.table.get("tool", {}):
         raise refuse(Problem(where, "this is a case already", "Copy it into `cases/` as it is."))
-    body = _body(text, script)
+    # Everything but the block: what stands above it is the script's, too.
+    above = text[: text.index(script.block)].splitlines(keepends=True)
+    kept = "".join(line for line in above if not line.startswith("#!")).rstrip()
+    body = (f"{kept}\n" if kept else "") + script.code.lstrip("\n")
     if network := list(dict.fromkeys(_network(parse_python(text, where)))):
         fix = "Build tiny models from a config, with random weights, and run the command again."
         raise refuse(Problem(where, f"it needs the network: {'; '.join(network[:5])}", fix))
-    requirements = [_requirement(item, where) for item in _dependencies(script.table, where)]
-    loosened = [item for item in requirements if _is_varied(item)]
+    requirements = _dependencies(script.table, where)
+    loosened = [
+        item
+        for item in requirements
+        if canonicalize_name(item.name) in UNDER_TEST
+        and (item.url or any(part.operator in {"==", "===", "~="} for part in item.specifier))
+    ]
     dependencies = [item.name if item in loosened else str(item) for item in requirements]
     remarks = [f"{item} became {item.name}: the matrix chooses the version." for item in loosened]
     remarks += [f"[tool.{name}] was left out." for name in script.table.get("tool", {})]
@@ -214,31 +213,18 @@ def from_script(text: str, where: str) -> Draft:
     )
 
 
-def _body(text: str, script: Script) -> str:
-    """Return everything but the block: what stands above it is the script's, too."""
-    above = text[: text.index(script.block)]
-    kept = "".join(line for line in above.splitlines(keepends=True) if not line.startswith("#!"))
-    return (kept.rstrip("\n") + "\n" if kept.strip() else "") + script.code.lstrip("\n")
-
-
-def _dependencies(table: Mapping[str, Any], where: str) -> list[str]:
+def _dependencies(table: Mapping[str, Any], where: str) -> list[Requirement]:
     value = table.get("dependencies", [])
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise refuse(InvalidValue(f"{where}: dependencies", value, "a list of requirements"))
-    return value
-
-
-def _requirement(item: str, where: str) -> Requirement:
-    try:
-        return parse(item)
-    except ValueError as error:
-        what = f"{item!r} is no requirement ({error})"
-        raise refuse(Problem(f"{where}: dependencies", what)) from error
-
-
-def _is_varied(item: Requirement) -> bool:
-    exact = any(part.operator in {"==", "===", "~="} for part in item.specifier)
-    return (exact or bool(item.url)) and canonicalize_name(item.name) in UNDER_TEST
+    requirements = []
+    for item in value:
+        try:
+            requirements.append(parse(item))
+        except ValueError as error:
+            what = f"{item!r} is no requirement ({error})"
+            raise refuse(Problem(f"{where}: dependencies", what)) from error
+    return requirements
 
 
 def _block(
@@ -265,8 +251,16 @@ def _block(
 
 
 def _network(tree: ast.Module) -> Iterator[str]:
-    texts = dict(_assigned_texts(tree))
-    for node in ast.walk(tree):
+    """Yield the lines that ask for the network: its modules, and names of models on the hub."""
+    nodes = [*ast.walk(tree)]
+    texts = {}  # by the names to which they are assigned, wherever that is
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                texts[name] = text
+            case _:
+                pass
+    for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from (
@@ -276,37 +270,17 @@ def _network(tree: ast.Module) -> Iterator[str]:
                 )
             case ast.ImportFrom(module=str(module)) if module.partition(".")[0] in _NETWORK:
                 yield f"line {node.lineno}: from {module} import"
-            case ast.Call() if _called(node) in _HUB_CALLS:
-                yield from (
-                    f"line {node.lineno}: {_called(node)}({text!r})"
-                    for text in _hub_ids(node, texts)
-                )
+            case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)) if name in _HUB_CALLS:
+                models = _hub_ids(node, name, texts)
+                yield from (f"line {node.lineno}: {name}({text!r})" for text in models)
             case _:
                 pass
 
 
-def _assigned_texts(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield the names to which a plain text is assigned, wherever that is."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
-                yield name, text
-            case _:
-                pass
-
-
-def _called(node: ast.Call) -> str:
-    match node.func:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-        case _:
-            return ""
-
-
-def _hub_ids(node: ast.Call, texts: Mapping[str, str]) -> Iterator[str]:
+def _hub_ids(node: ast.Call, called: str, texts: Mapping[str, str]) -> Iterator[str]:
     """Yield names of models on the hub: the first argument, or `model`, unless it is a path."""
     model = [keyword.value for keyword in node.keywords if keyword.arg == "model"]
-    first = node.args[1:2] if _called(node) == "pipeline" and not model else node.args[:1]
+    first = node.args[1:2] if called == "pipeline" and not model else node.args[:1]
     for part in [*model, *first]:
         match part:
             case ast.Constant(value=str(text)) if _HUB_ID.fullmatch(text):
