@@ -27,7 +27,7 @@ from repromatrix.runner.model.case import ANY_MODEL
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.planning.confirmation import Bound, Visit, bounds, plain_releases, visits
+from repromatrix.runner.planning.confirmation import Visit, bounds, plain_releases, visits
 from repromatrix.runner.planning.plan import Unit
 from repromatrix.runner.planning.selection import selecting
 from repromatrix.runner.project import Project
@@ -157,17 +157,15 @@ def print_closing(  # noqa: PLR0913, PLR0917 - it prints everything at the end
     seconds: float,
 ) -> ExitCode:
     """Print what was measured, what contradicts, and what that bounds; return the exit code."""
-    _print_counts(confirmed, planned, tally, shown.grid, console, seconds)
-    _print_denied(confirmed, console)
-    new = [
-        judged
-        for judged in shown.grid
-        if judged.seen.source in UNPUBLISHED
-        and judged.verdict.is_unexpected
-        and not confirmed.agrees.get(judged.seen.cell)
-        and judged.seen.cell not in confirmed.denied
-    ]
-    print_unexpected(new, console)
+    ran = sum(judged.seen.outcome.was_run for judged in shown.grid)
+    releases = len({cell.environment for cell in confirmed.here})
+    console.print(
+        f"{plural(tally.measured, 'cell')} measured in {seconds:.0f} s,"
+        f" {core_seconds():.0f} core-seconds of {planned.terms.jobs} cores.\n"
+        f"Of {ran:,} cells of the table {len(confirmed.here):,} were measured here, on"
+        f" {plural(releases, 'release')}; the others are published results."
+    )
+    new = _print_differing(confirmed, shown, console)
     _print_bounds(confirmed, console)
     for name, reason in {**tally.unbuilt, **tally.lost}.items():
         console.print(f"Not measured: {name}: {reason}")
@@ -175,53 +173,27 @@ def print_closing(  # noqa: PLR0913, PLR0917 - it prints everything at the end
         console.print("Interrupted. Results so far are kept; the next run goes on from here.")
         return ExitCode.INTERRUPTED
     if tally.left:
+        left = {cell.environment for cell in tally.left}
+        fresh = left - {cell.environment for cell in confirmed.here}
+        state = "not visited yet" if fresh else "visited in part"
         console.print(
-            f"The next run goes on: {_left(tally, confirmed)}."
-            " For more at once: nox -s matrix -- --budget 1h",
+            f"The next run goes on: {plural(len(fresh or left), 'release')} {state}."
+            " For more at once: nox -s matrix -- --budget 1h"
         )
     if tally.unbuilt or tally.lost:
         return ExitCode.UNBUILDABLE
     return ExitCode.UNEXPECTED if new or confirmed.denied else ExitCode.AS_EXPECTED
 
 
-def _left(tally: RunTally, confirmed: Compared) -> str:
-    """Return how many releases nobody visited, or how many have cells that nobody measured."""
-    left = {cell.environment for cell in tally.left}
-    new = left - {cell.environment for cell in confirmed.here}
-    if new:
-        return f"{plural(len(new), 'release')} not visited yet"
-    return f"{plural(len(left), 'release')} visited in part"
-
-
-def _print_counts(  # noqa: PLR0913, PLR0917 - what it counts
-    confirmed: Compared,
-    planned: Run,
-    tally: RunTally,
-    grid: Sequence[Judged],
-    console: Console,
-    seconds: float,
-) -> None:
-    ran = sum(judged.seen.outcome.was_run for judged in grid)
-    releases = len({cell.environment for cell in confirmed.here})
-    console.print(
-        f"{plural(tally.measured, 'cell')} measured in {seconds:.0f} s,"
-        f" {core_seconds():.0f} core-seconds of {planned.terms.jobs} cores."
-    )
-    console.print(
-        f"Of {ran:,} cells of the table {len(confirmed.here):,} were measured here, on"
-        f" {plural(releases, 'release')}; the others are published results."
-    )
+def _print_differing(confirmed: Compared, shown: RenderedSite, console: Console) -> list[Judged]:
+    """Print each contradiction with the command that repeats it; return new unexpected results."""
     for (machine, python, torch), number in confirmed.unlike.items():
         console.print(
             f"{plural(number, 'cell')} cannot be compared: published on {machine}, Python {python},"
             f" torch {torch}."
         )
-
-
-def _print_denied(confirmed: Compared, console: Console) -> None:
-    """Print each contradiction with the command that repeats it."""
-    number = len(confirmed.agrees)
     differing = plural(len(confirmed.denied), "contradicts", "contradict")
+    number = len(confirmed.agrees)
     console.print(f"{number:,} compared with what is published: {differing}.")
     for cell, theirs in [*confirmed.denied.items()][:LISTED]:
         own = confirmed.here[cell]
@@ -233,6 +205,16 @@ def _print_denied(confirmed: Compared, console: Console) -> None:
         console.print(printable(line), style="bold red")
         console.print(f"    repeat it: {repeating(cell)}")
     print_rest(len(confirmed.denied), console)
+    new = [
+        judged
+        for judged in shown.grid
+        if judged.seen.source in UNPUBLISHED
+        and judged.verdict.is_unexpected
+        and not confirmed.agrees.get(judged.seen.cell)
+        and judged.seen.cell not in confirmed.denied
+    ]
+    print_unexpected(new, console)
+    return new
 
 
 def repeating(cell: Cell) -> str:
@@ -242,23 +224,19 @@ def repeating(cell: Cell) -> str:
 
 
 def _print_bounds(confirmed: Compared, console: Console) -> None:
-    drawn = confirmed.drawn
-    cells, releases = bounds(drawn.visits, confirmed.agrees, confirmed.confirming)
-    console.print(f"What this bounds, with 95 % confidence (seed {drawn.seed}):")
+    visits, run = confirmed.drawn.visits, confirmed.drawn.run
+    cells, releases = bounds(visits, confirmed.agrees, confirmed.confirming)
+    most = [
+        f"at most {bound.share:.2%} of cells differ" if bound.sample else "nothing is known yet"
+        for bound in (cells, releases)
+    ]
     visited = len({cell.environment for cell in confirmed.agrees})
+    every = len(plain_releases(run.project.environments))
     console.print(
-        f"  In the {plural(visited, 'release')} visited: {_share(cells)} ({cells.differing} of"
-        f" {cells.sample:,} drawn at random)."
-    )
-    every = len(plain_releases(drawn.run.project.environments))
-    console.print(
-        f"  In all {every} plain releases: {_share(releases)} ({releases.differing} of"
+        f"What this bounds, with 95 % confidence (seed {confirmed.drawn.seed}):\n"
+        f"  In the {plural(visited, 'release')} visited: {most[0]} ({cells.differing} of"
+        f" {cells.sample:,} drawn at random).\n"
+        f"  In all {every} plain releases: {most[1]} ({releases.differing} of"
         f" {plural(releases.sample, 'release')} drawn at random had one; the bound is loose, as"
-        " a release counts once)."
+        f" a release counts once).\n  Not checked here: {_UNCHECKED}."
     )
-    console.print(f"  Not checked here: {_UNCHECKED}.")
-
-
-def _share(bound: Bound) -> str:
-    """Return how much a sample bounds, in words."""
-    return f"at most {bound.share:.2%} of cells differ" if bound.sample else "nothing is known yet"

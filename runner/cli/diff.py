@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -90,15 +90,21 @@ def compare_sides(paths: Paths, options: DiffOptions, console: Console) -> ExitC
     """
     options = dataclasses.replace(options, device=options.only_device or Device.CPU)
     paths, files = cli.own_files(paths, options.case, "--case")
-    loaded = project.load(paths, files, _derived(options))
-    if any(sides.is_evidence(text, loaded) for text in (options.before, options.after)):
+    typed = {_BEFORE: options.before, _AFTER: options.after}
+    derived = {where: name for where, name in typed.items() if "+" in name and not _is_path(name)}
+    # No case may have asked for them.
+    named = [name for where, name in derived.items() if asked(name, where).base != MAIN]
+    loaded = project.load(paths, files, named)
+    if any(sides.is_evidence(text, loaded) for text in typed.values()):
         return _print_report(_evidence_report(loaded, options), options)
     demand(options.device)
     request = options if files is None else dataclasses.replace(options, case=tuple(loaded.cases))
     before = _environment(options.before, loaded, _BEFORE)
     checkout = None if options.after in loaded.names else _checkout(options.after, before, loaded)
-    if paths.is_installed:
-        _refuse_running(files, checkout, options)
+    for where, given in (("--case", files), (_AFTER, checkout), ("--rerun", options.rerun)):
+        if paths.is_installed and given:  # evidence does not answer it
+            what = "`diff` runs nothing without a checkout of repromatrix"
+            raise refuse(Problem(where, what, "Clone the repository and run `nox -s diff` in it."))
     names = [before] if checkout else [before, options.after]
     question = _request(loaded, request, options, names, console)
     try:
@@ -118,23 +124,6 @@ def _print_report(report: DiffReport, options: DiffOptions) -> ExitCode:
 
 
 # Environments and checkouts
-
-
-def _refuse_running(
-    files: list[Path] | None, checkout: Checkout | None, options: DiffOptions
-) -> None:
-    """Raise RunnerError for what evidence cannot answer: an installation runs nothing for it."""
-    for where, given in (("--case", files), (_AFTER, checkout), ("--rerun", options.rerun)):
-        if given:
-            what = "`diff` runs nothing without a checkout of repromatrix"
-            raise refuse(Problem(where, what, "Clone the repository and run `nox -s diff` in it."))
-
-
-def _derived(options: DiffOptions) -> list[str]:
-    """Return the named environments that no case may have asked for; raises RunnerError."""
-    typed = {_BEFORE: options.before, _AFTER: options.after}
-    derived = {where: name for where, name in typed.items() if "+" in name and not _is_path(name)}
-    return [name for where, name in derived.items() if asked(name, where).base != MAIN]
 
 
 def _is_path(text: str) -> bool:
@@ -220,30 +209,28 @@ def _report(
 ) -> DiffReport:
     """Return the report; one that is to be pasted holds no path of this machine."""
     own = options.case if question.project.paths.own else ()
-    files, after = {Path(text).stem: text for text in own}, options.after
+    files, after, title = {Path(text).stem: text for text in own}, options.after, options.after
+    if checkout:
+        state = checkout.standing
+        facts = [
+            f"commit {state.commit[:12]}" if state.commit else "no repository",
+            f"branch {state.branch}" if state.branch else "",
+            f"{'edited, ' if state.commit else ''}content {state.content}" if state.content else "",
+        ]
+        claimed = f"a checkout of {checkout.package} that claims {checkout.claims}"
+        title = f"{claimed} ({', '.join(filter(None, facts))}), {setting}"
     if options.format != "text":
         files = {name: f"path/to/{name}.py" for name in files}
         after = f"path/to/{checkout.package}" if checkout else after
     return DiffReport(
         before=options.before,
-        after=f"{_described(checkout)}, {setting}" if checkout else options.after,
+        after=title,
         differences=compare(*both, question.project.cases),
         cases=question.project.cases,
         run=question.terms.run,
         sides=(options.before, after),
         files=files,
     )
-
-
-def _described(checkout: Checkout) -> str:
-    state = checkout.standing
-    facts = [
-        f"commit {state.commit[:12]}" if state.commit else "no repository",
-        f"branch {state.branch}" if state.branch else "",
-        f"{'edited, ' if state.commit else ''}content {state.content}" if state.content else "",
-    ]
-    text = f"a checkout of {checkout.package} that claims {checkout.claims}"
-    return f"{text} ({', '.join(filter(None, facts))})"
 
 
 # Sets of evidence, of which nothing is run
@@ -256,35 +243,18 @@ def _evidence_report(loaded: Project, options: DiffOptions) -> DiffReport:
         raise refuse(Problem("--case", what))
     if options.rerun:
         raise refuse(Conflict("--rerun", "evidence", "nothing is run"))
-    before, after = (sides.read_side(text, loaded) for text in (options.before, options.after))
-    is_selected = _selected(loaded, options, before, after)
-    first, second = (_answering(side, loaded, is_selected) for side in (before, after))
-    differences = compare(first, second, loaded.cases)
-    both = (options.before, options.after)
-    return DiffReport(
-        before=_titled(options.before, before, options),
-        after=_titled(options.after, after, options),
-        differences=in_table_order(differences, loaded.cases, loaded.names),
-        cases=loaded.cases,
-        environments=loaded.names,
-        of_one_set=len({*both}) > 1 and all(sides.is_publication(text, loaded) for text in both),
-    )
-
-
-def _titled(text: str, side: sides.EvidenceSide, options: DiffOptions) -> str:
-    """Return what a side is; what is to be pasted holds no path of this machine."""
-    return f"{text} ({side.title})" if options.format == "text" else side.title
-
-
-def _selected(
-    loaded: Project, options: DiffOptions, before: sides.EvidenceSide, after: sides.EvidenceSide
-) -> Callable[[Cell], bool]:
-    """Return a predicate of the selected cells, also of cases that only evidence knows."""
+    typed = (options.before, options.after)
+    before, after = (sides.read_side(text, loaded) for text in typed)
     selection = select(dataclasses.replace(options, case=()), loaded.cases, loaded.names)
-    known = {row.cell.case for row in (*before.rows, *after.rows)}
+    known = {row.cell.case for row in (*before.rows, *after.rows)}  # also what only evidence knows
     cases = set(named_cases(options.case, [*loaded.cases, *sorted(known - {*loaded.cases})]))
     if options.area or options.model:
         cases &= selection.cases
+
+    def answering(side: sides.EvidenceSide) -> Mapping[Cell, Observation]:
+        """Return one row per cell: what is current in this checkout first, then the later."""
+        rows = [row for row in side.rows if is_selected(row.cell)]
+        return answering_rows(rows, loaded.cases, project.informed(loaded, rows).environments)
 
     def is_selected(cell: Cell) -> bool:
         return (
@@ -294,12 +264,15 @@ def _selected(
             and (selection.workarounds is None or cell.workaround in selection.workarounds)
         )
 
-    return is_selected
-
-
-def _answering(
-    side: sides.EvidenceSide, loaded: Project, is_selected: Callable[[Cell], bool]
-) -> Mapping[Cell, Observation]:
-    """Return one row per cell: what is current in this checkout before the rest, then the later."""
-    rows = [row for row in side.rows if is_selected(row.cell)]
-    return answering_rows(rows, loaded.cases, project.informed(loaded, rows).environments)
+    differences = compare(answering(before), answering(after), loaded.cases)
+    titles = [side.title for side in (before, after)]
+    if options.format == "text":  # what is to be pasted holds no path of this machine
+        titles = [f"{text} ({title})" for text, title in zip(typed, titles, strict=True)]
+    return DiffReport(
+        before=titles[0],
+        after=titles[1],
+        differences=in_table_order(differences, loaded.cases, loaded.names),
+        cases=loaded.cases,
+        environments=loaded.names,
+        of_one_set=len({*typed}) > 1 and all(sides.is_publication(text, loaded) for text in typed),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Annotated
 
 import typer
@@ -53,10 +53,10 @@ def pin(
         if not names:
             return ExitCode.AS_EXPECTED
     for name in names:
-        if name not in known and not _is_derived(name):
+        if name not in known and not asked(name, ENVIRONMENT).derived:
             _add(paths, name)
     matrix = locks.load_matrix(paths)
-    for name in filter(_is_derived, names):
+    for name in (name for name in names if asked(name, ENVIRONMENT).derived):
         if torch := under_torch(name):
             what = f"{name!r} has no lock of its own"
             raise refuse(Problem(ENVIRONMENT, what, f"Make that of torch{torch[1]}."))
@@ -70,15 +70,11 @@ def pin(
         wanted = [*matrix.pinned, *torches, *derived]
     if missing:
         wanted = [name for name in wanted if not (paths.locks / f"{name}.txt").exists()]
-    plain = [name for name in wanted if not _is_derived(name)]
+    plain = [name for name in wanted if not asked(name, ENVIRONMENT).derived]
     others = [name for name in wanted if name not in plain]
     for some in (plain, others):  # what is laid over a lock needs that lock
         _write(paths, some, lambda name: _resolve(paths, matrix, name), console)
     return ExitCode.AS_EXPECTED
-
-
-def _is_derived(name: str) -> bool:
-    return asked(name, ENVIRONMENT).derived
 
 
 def _derived(paths: Paths, matrix: Matrix) -> tuple[str, ...]:
@@ -89,7 +85,7 @@ def _derived(paths: Paths, matrix: Matrix) -> tuple[str, ...]:
 
 
 def _resolve(paths: Paths, matrix: Matrix, name: str) -> str:
-    if _is_derived(name):
+    if asked(name, ENVIRONMENT).derived:
         base = locks.load_lock(paths, matrix, locks.base_of(matrix, name))
         return locks.resolve_derived(matrix, base, name)
     for torch in matrix.torch.others:
@@ -122,24 +118,18 @@ def _write(
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         writing = [pool.submit(write, name) for name in names]
         try:
-            for one in writing:
-                one.result()
+            for future in writing:
+                future.result()
         finally:
-            _end(writing)
+            # Interrupted, a call of uv may take minutes, and be one of many: each goes from command
+            # to command, so one end is not enough.
+            for future in writing:
+                future.cancel()
+            while not all(future.done() for future in writing):
+                subprocesses.end_all()
+                wait(writing, timeout=_LOOK)
     if faults:
         raise RunnerError(faults, ExitCode.UNBUILDABLE)
-
-
-def _end(writing: Sequence[Future[None]]) -> None:
-    """End what still runs after an interruption; a call of uv may take minutes, and be one of many.
-
-    Each goes from command to command, so one end is not enough.
-    """
-    for one in writing:
-        one.cancel()
-    while not all(one.done() for one in writing):
-        subprocesses.end_all()
-        wait(writing, timeout=_LOOK)
 
 
 def _add(paths: Paths, name: str) -> None:
