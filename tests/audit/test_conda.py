@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repromatrix.runner.audit.inputs import LIMIT, platform, read
+from repromatrix.runner.audit.inputs import platform, read
 from repromatrix.runner.audit.packages import Other
 from repromatrix.runner.errors import ExitCode, RunnerError
 
@@ -282,17 +282,6 @@ def test_an_environment_that_a_lock_does_not_have_is_refused(tmp_path: Path) -> 
     assert str(error.value) == (
         f"--environment gpu: {other} has no environments with names. Leave it out."
     )
-
-
-@pytest.mark.parametrize("name", ["pixi.lock", "conda-lock.yml", "pdm.lock", "list.json"])
-def test_a_file_of_fifty_megabytes_is_refused_at_once(tmp_path: Path, name: str) -> None:
-    with (tmp_path / name).open("wb") as file:
-        file.truncate(50 * 2**20)
-    begin = time.process_time()
-
-    with pytest.raises(RunnerError, match=f"larger than {LIMIT >> 20} MB"):
-        read(str(tmp_path / name))
-    assert time.process_time() - begin < 1
 
 
 def test_a_file_of_many_values_is_refused_in_seconds(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
@@ -40,80 +39,12 @@ if TYPE_CHECKING:
 BF16 = AuditQuestion(precisions=(Precision.BF16,))
 USUAL = AuditTerms()
 SNAPSHOT = Snapshot(name="2026-11-24-b", date=dt.date(2026, 11, 24), age=3)
-TEXT = {"type": "string", "minLength": 1}
+SCHEMA = json.loads((ROOT / "tests" / "fixtures" / "sarif_schema.json").read_text())
 
 
-def closed(required: str = "", **properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object that has no other properties."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": required.split(),
-        "additionalProperties": False,
-    }
-
-
-def every(item: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": item}
-
-
-BAG = {"type": "object"}
-LEVEL = {"enum": ["none", "note", "warning", "error"]}
-MESSAGE = closed("text", text=TEXT, markdown=TEXT)
-PLACE = closed(
-    "artifactLocation region",
-    artifactLocation=closed(
-        "uri",
-        uri={"type": "string", "pattern": "^[A-Za-z0-9/._~%:-]+$"},
-        uriBaseId={"const": "%SRCROOT%"},
-    ),
-    region=closed("startLine", startLine={"type": "integer", "minimum": 1}),
-)
-LOCATION = closed(physicalLocation=PLACE, logicalLocations=every(closed(fullyQualifiedName=TEXT)))
-RULE = closed(
-    "id shortDescription fullDescription help",
-    id=TEXT,
-    shortDescription=MESSAGE,
-    fullDescription=MESSAGE,
-    help=MESSAGE,
-    helpUri={"type": "string", "pattern": "^https?://"},
-    properties=closed("tags", tags={**every(TEXT), "uniqueItems": True}, kind=TEXT),
-)
-RESULT = closed(
-    "ruleId ruleIndex level message locations",
-    ruleId=TEXT,
-    ruleIndex={"type": "integer", "minimum": 0},
-    level=LEVEL,
-    message=MESSAGE,
-    locations={**every(LOCATION), "minItems": 1},
-    partialFingerprints={"type": "object", "additionalProperties": TEXT},
-    properties=BAG,
-)
-INVOCATION = closed(
-    "executionSuccessful",
-    executionSuccessful={"type": "boolean"},
-    toolConfigurationNotifications=every(closed("message", level=LEVEL, message=MESSAGE)),
-)
-RUN = closed(
-    "tool results",
-    tool=closed("driver", driver=closed("name", name=TEXT, rules=every(RULE))),
-    invocations=every(INVOCATION),
-    results=every(RESULT),
-    columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-    properties=BAG,
-)
-SARIF = {
-    **closed("version runs", version={"const": "2.1.0"}, runs=every(RUN)),
-}
-SARIF["properties"]["$schema"] = {"type": "string", "pattern": "sarif-2.1.0.json$"}
-"""The part of the schema of SARIF 2.1.0 that is used; whatever else is written is refused."""
-WHOLE = json.loads((ROOT / "tests" / "fixtures" / "sarif_schema.json").read_text())
-
-
-def refuse_invalid(log: Any) -> None:  # noqa: ANN401 - as JSON has it
-    """Raise where a log is not as the whole schema has it, or holds more than is meant."""
-    for schema in (WHOLE, SARIF):
-        jsonschema.validate(log, schema, format_checker=jsonschema.FormatChecker())
+def refuse_invalid(log: object) -> None:
+    """Raise where a log is not as SARIF has it, or an address in it is none."""
+    jsonschema.validate(log, SCHEMA, format_checker=jsonschema.FormatChecker())
 
 
 @pytest.fixture
@@ -204,7 +135,7 @@ def test_a_log_is_valid_and_has_a_rule_for_each_case_that_fails(lock: str) -> No
     )
     assert rules[0]["helpUri"] == "https://example.org/1"
     place = first["locations"][0]["physicalLocation"]
-    assert unquote(place["artifactLocation"]["uri"]) == lock
+    assert place["artifactLocation"]["uri"] == "a%20b/pins%2C1.txt"
     assert place["region"] == {"startLine": 2}
     assert first["level"] == "error"
     assert first["message"]["text"].startswith("toy_00 (bf16, measured): A toy breaks\nValueError")
@@ -216,8 +147,8 @@ def test_the_rule_of_every_case_is_valid() -> None:
     loaded = project.load(Paths(), code=False)
     rules = [_rule(one, USUAL) for one in loaded.cases.values()]
 
-    jsonschema.validate(rules, every(RULE))
-    jsonschema.validate(rules, {**WHOLE, **every({"$ref": "#/definitions/reportingDescriptor"})})
+    item = {"$ref": "#/definitions/reportingDescriptor"}
+    jsonschema.validate(rules, {**SCHEMA, "type": "array", "items": item})
 
 
 def test_a_log_says_what_fails_no_build_and_what_counts_again(lock: str) -> None:
