@@ -5,7 +5,7 @@ const Verdict = (() => {
   const join = (words, last = "and") => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} ${last} ${words.at(-1)}`);
   // Backticks are code.
   const coded = (text) => text.split(/`([^`]+)`/).map((part, i) => (i % 2 ? element("code", {}, part) : part));
-  const versions = (change) => Object.entries(change).map(([name, version]) => `${name} ${version}`).join(", ");
+  const versions = (change) => Object.entries(change).map(([name, version]) => `${name} ${version}`);
   const levels = (cells) => [...new Set(cells.map((cell) => cell.level))].join("/");
   const precisions = (cells) => cells.map((cell) => cell.precision).join(", ");
 
@@ -53,7 +53,7 @@ const Verdict = (() => {
     doubts: "Fails there, unknown here", loses: "Unknown whether it fixes", unknown: "Unknown there",
   };
   const move = (what, upgrade, titles) => {
-    const beside = versions(upgrade.packages);
+    const beside = versions(upgrade.packages).join(", ");
     const parts = Object.entries(WORDS).filter(([name]) => upgrade[name].length).map(([name, words]) => {
       const { count, list } = spotList(upgrade[name], titles);
       return element("details", { class: `move ${name}` }, element("summary", {}, `${words} ${count}`), list);
@@ -89,7 +89,7 @@ const Verdict = (() => {
   const avoided = (hit) => {
     const sides = [["newer", hit.newer], ["older", hit.older]].filter(([, change]) => change);
     if (!sides.length) return element("p", { class: "avoid" }, "No measured version avoids it.");
-    return element("p", { class: "avoid" }, "Avoided by ", ...sides.flatMap(([side, change], i) => [i ? " or " : "", element("b", {}, versions(change)), ` (${side})`]));
+    return element("p", { class: "avoid" }, "Avoided by ", ...sides.flatMap(([side, change], i) => [i ? " or " : "", element("b", {}, versions(change).join(" with ")), ` (${side})`]));
   };
   const remedy = (hit) => (way) => {
     const partial = way.cells.length < hit.cells.length ? `, only in ${precisions(way.cells)}` : "";

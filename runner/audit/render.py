@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 NO_CASE = "No case is about what `--model` names."
 """What cases say of a model that only the sweep has run."""
 _USUAL = AuditTerms()
-_FEW_HITS = 6
-"""Up to so many cases are shown with their errors; more get a line each."""
-_FEW_FILES = 6
-"""Up to so many files of a folder that were not read are named."""
+_FEW = 6
+"""Up to so many cases are shown with their errors, and so many files that were not read named."""
 _REASONS = 3
 """So many reasons of the unknown are shown without `--verbose`."""
 _WIDE = 96
@@ -120,7 +118,7 @@ def document(
     Many cases are a row each, unless it is `full`; `more` says how to see what is left out then.
     """
     full = full or verbose
-    spelled = full or len(audit.hits) <= _FEW_HITS
+    spelled = full or len(audit.hits) <= _FEW
     return Document(
         headline=conclusion(audit),
         parts=[
@@ -145,9 +143,9 @@ def audited(audit: Audit) -> Iterator[str]:
         torch = f"not pinned ({mine.loose[TORCH]})"
     yield f"{mine.what} ({mine.form}): transformers {version}, torch {torch}"
     if mine.passed_over:
-        more = len(mine.passed_over) - _FEW_FILES
+        more = len(mine.passed_over) - _FEW
         rest = [f"{more} more"] if more > 0 else []
-        yield f"Not used: {join([*mine.passed_over[:_FEW_FILES], *rest])}."
+        yield f"Not used: {join([*mine.passed_over[:_FEW], *rest])}."
     if mine.conditional:
         yield read_for(mine)
     if mine.nameless:
@@ -370,7 +368,9 @@ def avoiding(hit: Hit) -> Iterator[str]:
 
 
 def _versions(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items())
+    """Return the versions that were measured together: one of them alone may not avoid a bug."""
+    first, *others = (f"{name} {version}" for name, version in versions.items())
+    return f"{first} with {join(others)}" if others else first
 
 
 def _sure(remedy: Remedy, hit: Hit) -> str:
@@ -395,7 +395,8 @@ def _upgrades(audit: Audit) -> Iterator[Listing | Paragraph]:
 
 
 def _upgrade(what: str, upgrade: Upgrade) -> Listing:
-    companions = f" (measured with {_versions(upgrade.packages)})" if upgrade.packages else ""
+    companions = ", ".join(f"{name} {version}" for name, version in upgrade.packages.items())
+    measured_with = f" (measured with {companions})" if companions else ""
     parts = {
         "fixes": upgrade.heals,
         "still has": upgrade.keeps,
@@ -409,7 +410,7 @@ def _upgrade(what: str, upgrade: Upgrade) -> Listing:
     ] or ["fixes and breaks nothing that is known"]
     if upgrade.unknown:
         lines.append(f"unknown there: {plural(len(upgrade.unknown), 'cell')}")
-    return Listing(f"To transformers {upgrade.release}, the {what}{companions}:", lines)
+    return Listing(f"To transformers {upgrade.release}, the {what}{measured_with}:", lines)
 
 
 def _unknown(audit: Audit, *, verbose: bool, reasons: int) -> Iterator[Listing]:

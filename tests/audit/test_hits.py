@@ -287,6 +287,17 @@ def derived() -> Audit:
     return audit(mine, what_is_known(LINE, toy, pins), BF16)
 
 
+def of_peft() -> Audit:
+    """Return an answer about a bug of peft, which no release of transformers alone avoids."""
+    toy = case(
+        BREAKS.replace("transformers>=4.50,<4.51", "peft<0.15"),
+        dependencies=("torch", "transformers", "peft"),
+    )
+    line = {"4.49.0": FAILS, "4.50.0": PASSES}
+    pins = {"4.49.0": {"peft": "0.14.0"}, "4.50.0": {"peft": "0.15.0"}}
+    return audit(installed("4.49.0", peft="0.14.0"), what_is_known(line, toy, pins), BF16)
+
+
 def hostile() -> Audit:
     toy, environment = case(BREAKS), held("4.50.0")
     how = failed("ValueError", "\x1b[2J<script>`|`\nit breaks")
@@ -360,6 +371,7 @@ def test_every_answer_reads_as_expected(expected: Expected) -> None:
     answers = {
         "commits": with_commits(),
         "derived": derived(),
+        "avoided by two packages together": of_peft(),
         "a hostile message": hostile(),
         "a lock for several platforms": for_one_platform(),
         "many cases": many(),
