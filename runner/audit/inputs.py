@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
+import json
 import os
 import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
-from pathlib import Path, PurePath
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from packaging.markers import default_environment
 from packaging.version import Version
 
-from repromatrix.runner.audit import conda, listings, packages
-from repromatrix.runner.audit.packages import MAKE_AGAIN, SHORT, Gathering, Installed
-from repromatrix.runner.audit.structured import read_json, read_yaml
+from repromatrix.runner.audit import listings, packages
+from repromatrix.runner.audit.packages import (
+    LIMIT,
+    MAKE_AGAIN,
+    SHORT,
+    Gathering,
+    Installed,
+    Table,
+    as_table,
+    content_of,
+)
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.model.case import decode
 from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
@@ -46,18 +55,21 @@ class Form(StrEnum):
     INSPECTED = "output of pip inspect"
 
 
-_READERS = {
+_READERS: Mapping[Form, Callable[[Any, Gathering], None]] = {
+    Form.REQUIREMENTS: packages.read_requirements,
     Form.UV: packages.read_uv,
     Form.PYLOCK: packages.read_pylock,
     Form.POETRY: packages.read_poetry,
     Form.PDM: packages.read_pdm,
     Form.PIPFILE: packages.read_pipfile,
-    Form.CONDA_LOCK: conda.read_conda_lock,
+    Form.PIXI: listings.read_pixi,
+    Form.CONDA_LOCK: listings.read_conda_lock,
+    Form.ENVIRONMENT: listings.read_environment,
+    Form.LIST: listings.read_list,
     Form.CYCLONEDX: listings.read_cyclonedx,
     Form.SPDX: listings.read_spdx,
+    Form.INSPECTED: listings.read_inspected,
 }
-LIMIT = 16 * 2**20
-"""Bytes; the largest locks that are known have a third of that."""
 STDIN = "-"
 _STDIN_NAME = "standard input"
 _NAME_ANOTHER = (
@@ -76,25 +88,31 @@ _LOOKED_FOR = (
 )
 """What is looked for in a folder: what pins most comes first."""
 _PINS_NOTHING = "It pins nothing: name its lock, or the interpreter of its environment."
-_UNSUPPORTED = {
-    "Pipfile": _PINS_NOTHING,
-    "pyproject.toml": _PINS_NOTHING,
-    "setup.py": _PINS_NOTHING,
-    "setup.cfg": _PINS_NOTHING,
-}
+_PIN_NOTHING = {"Pipfile", "pyproject.toml", "setup.py", "setup.cfg"}
 _UNSUPPORTED_ENDINGS = {".cfg", ".py", ".ipynb", ".xml", ".html", ".md"}
 _TOML = {".toml", ".lock"}
 _YAML = {".yml", ".yaml"}
 _BEGINS_JSON = re.compile(r"\s*[{\[]")
-_KEYS_OF_JSON = {
-    "_meta": Form.PIPFILE,
-    "bomFormat": Form.CYCLONEDX,
-    "spdxVersion": Form.SPDX,
-    "sbom": Form.SPDX,
-    "@graph": Form.SPDX,
-    "pip_version": Form.INSPECTED,
+_KEYS = {
+    "TOML": (
+        (Form.POETRY, {"metadata.lock-version"}),
+        (Form.PDM, {"metadata.lock_version"}),
+        (Form.PYLOCK, {"lock-version"}),
+        (Form.UV, {"package", "version"}),
+    ),
+    "JSON": (
+        (Form.PIPFILE, {"_meta"}),
+        (Form.CYCLONEDX, {"bomFormat"}),
+        *((Form.SPDX, {key}) for key in ("spdxVersion", "sbom", "@graph")),
+        (Form.INSPECTED, {"pip_version"}),
+    ),
+    "YAML": (
+        (Form.PIXI, {"environments", "packages"}),
+        (Form.CONDA_LOCK, {"version", "package"}),
+        (Form.ENVIRONMENT, {"dependencies"}),
+    ),
 }
-"""By a key that only one format has."""
+"""Keys that only one format has."""
 _PARTLY = {Form.REQUIREMENTS, Form.ENVIRONMENT, Form.CYCLONEDX, Form.SPDX}
 """What may list only what somebody chose, without what came with it."""
 _OF_ONE = {*Form} - {Form.REQUIREMENTS, Form.UV, Form.PYLOCK, Form.POETRY}
@@ -180,15 +198,7 @@ def _named(path_text: str, environment: str) -> Installed:
     if not path.is_file():
         what = "it is not a file" if path.exists() else "the file does not exist"
         raise refuse(Problem(path_text, what, _NAME_ANOTHER))
-    return _from_text(_content(path, path_text), path, path_text, environment)
-
-
-def _content(path: Path, where: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(LIMIT + 1)
-    except OSError as error:
-        raise refuse(Problem(where, f"the file cannot be read ({error.strerror})")) from error
+    return _from_text(content_of(path, path_text), path, path_text, environment)
 
 
 def _from_text(content: bytes, path: Path, where: str, environment: str = "") -> Installed:
@@ -197,66 +207,58 @@ def _from_text(content: bytes, path: Path, where: str, environment: str = "") ->
         raise refuse(Problem(where, what, "Check that it is a lock."))
     text = decode(content, where).removeprefix("\ufeff")
     form, document = _form(path, text, where)
+    gathered = Gathering(where, platform())
+    reader = partial(listings.read_pixi, environment=environment)
     try:
-        gathered = _gathered(form, document, path, where, environment)
+        (reader if form is Form.PIXI else _READERS[form])(document, gathered)
     except RecursionError as error:
         raise refuse(Problem(where, "it is nested too deeply", MAKE_AGAIN)) from error
     several = sorted(gathered.versions.get(TRANSFORMERS, ()), key=Version)
     if len(several) > 1 and form in _OF_ONE:
         what = f"it holds transformers {join(several)}: several environments in one"
         raise refuse(Problem(where, what, "Make a file for each environment."))
-    pins = gathered.pins()
-    resolved = pins.keys() >= _CLOSURE and not gathered.nameless
-    return Installed(
-        what=where,
-        form=form,
-        pins=pins,
-        loose=gathered.left(),
-        whole=form not in _PARTLY or resolved,
-        python=gathered.python,
-        markers={**platform(), **gathered.markers},
-        conditional=gathered.conditional,
-        others=gathered.others(),
-        nameless=gathered.nameless,
-    )
+    installed = gathered.installed(form)
+    is_resolved = installed.pins.keys() >= _CLOSURE and not installed.nameless
+    return dataclasses.replace(installed, whole=form not in _PARTLY or is_resolved)
 
 
-def _gathered(form: Form, document: Any, path: Path, where: str, environment: str) -> Gathering:  # noqa: ANN401 - as its format has it
-    markers, opened = platform(), functools.partial(_nested, path)
-    match form:
-        case Form.REQUIREMENTS:
-            return packages.read_requirements(document, where, markers, opened)
-        case Form.ENVIRONMENT:
-            return conda.read_environment(document, where, markers, opened)
-        case Form.PIXI:
-            return conda.read_pixi(document, where, markers, environment)
-        case Form.LIST:
-            return conda.read_conda_list(document, where)
-        case Form.INSPECTED:
-            return listings.read_inspected(document, where)
-        case _:
-            return _READERS[form](document, where, markers)
-
-
-def _form(path: PurePath, text: str, where: str) -> tuple[Form, Any]:
+def _form(path: Path, text: str, where: str) -> tuple[Form, Any]:
     """Return the format of a file, with what it holds: a text, a table or a list."""
-    if path.name in _UNSUPPORTED or path.suffix in _UNSUPPORTED_ENDINGS:
-        what = f"the format of {path.name!r} is not supported"
-        raise refuse(Problem(where, what, _UNSUPPORTED.get(path.name, _NAME_ANOTHER)))
-    if path.suffix in _YAML or path.name == Form.PIXI:
-        return _of_yaml(read_yaml(text, where, MAKE_AGAIN), path.name, where)
-    if path.name == Form.PIPFILE or (path.suffix not in _TOML and _BEGINS_JSON.match(text)):
-        return _of_json(read_json(text, where, MAKE_AGAIN), where)
-    if path.suffix == ".json":
+    name, suffix = path.name, path.suffix
+    if name in _PIN_NOTHING or suffix in _UNSUPPORTED_ENDINGS:
+        fix = _PINS_NOTHING if name in _PIN_NOTHING else _NAME_ANOTHER
+        raise refuse(Problem(where, f"the format of {name!r} is not supported", fix))
+    if suffix in _YAML or name == Form.PIXI:
+        document = as_table(read_yaml(text, where))
+        return _by_keys("YAML", name, document, where), document
+    if name == Form.PIPFILE or (suffix not in _TOML and _BEGINS_JSON.match(text)):
+        content = read_json(text, where)
+        if isinstance(content, list):
+            return Form.LIST, content
+        document = as_table(content)
+        return _by_keys("JSON", "", document, where), document
+    if suffix == ".json":
         raise refuse(Problem(where, "it is not JSON", MAKE_AGAIN))
-    if path.suffix not in _TOML:
+    if suffix not in _TOML:
         return Form.REQUIREMENTS, text
     if is_too_deep(text):
         raise refuse(Problem(where, "a key has more than 200 parts", _NAME_ANOTHER))
-    table = _without_files(text) or read_table(text, where, MAKE_AGAIN)
-    form = _locked(path.name, table, where)
+    document = _without_files(text) or read_table(text, where, MAKE_AGAIN)
+    form = _by_keys("TOML", Form.PYLOCK if _PYLOCK.fullmatch(name) else name, document, where)
     # `packaging` validates a lock of PEP 751 as a whole, files included.
-    return form, read_table(text, where, MAKE_AGAIN) if form is Form.PYLOCK else table
+    return form, read_table(text, where, MAKE_AGAIN) if form is Form.PYLOCK else document
+
+
+def _by_keys(language: str, name: str, document: Table, where: str) -> Form:
+    """Return the format that a file has by its name, or by keys that only one format has."""
+    inner = as_table(document.get("metadata"))
+    keys = {*document, *(f"metadata.{key}" for key in inner)}
+    for form, own in _KEYS[language]:
+        if name == form or own <= keys:
+            return form
+    first = ", ".join([shorten(key, SHORT) for key in list(document)[:5]]) or "nothing"
+    what = f"it is {language}, and not of a tool that is known (it starts with {first})"
+    raise refuse(Problem(where, what, _NAME_ANOTHER))
 
 
 def _without_files(text: str) -> dict[str, Any]:
@@ -273,56 +275,6 @@ def _without_files(text: str) -> dict[str, Any]:
 def _unless_file(match: re.Match[str]) -> str:
     line = match[0]
     return "" if line.endswith("},\n") and '", hash = "' in line else line
-
-
-def _locked(name: str, table: dict[str, Any], where: str) -> Form:
-    metadata = table.get("metadata")
-    keys = metadata.keys() if isinstance(metadata, dict) else {}
-    if name == "poetry.lock" or "lock-version" in keys:
-        return Form.POETRY
-    if name == "pdm.lock" or "lock_version" in keys:
-        return Form.PDM
-    if _PYLOCK.fullmatch(name) or "lock-version" in table:
-        return Form.PYLOCK
-    if name == "uv.lock" or ("package" in table and "version" in table):
-        return Form.UV
-    raise _unknown(table, "TOML", where)
-
-
-def _of_json(document: object, where: str) -> tuple[Form, Any]:
-    table = document if isinstance(document, dict) else {}
-    if isinstance(document, list):
-        return Form.LIST, document
-    for key, form in _KEYS_OF_JSON.items():
-        if key in table:
-            return form, table
-    raise _unknown(table, "JSON", where)
-
-
-def _of_yaml(document: object, name: str, where: str) -> tuple[Form, dict[str, Any]]:
-    table = document if isinstance(document, dict) else {}
-    if name == Form.PIXI or {"environments", "packages"} <= table.keys():
-        return Form.PIXI, table
-    if name == Form.CONDA_LOCK or {"version", "package"} <= table.keys():
-        return Form.CONDA_LOCK, table
-    if name == Form.ENVIRONMENT or "dependencies" in table:
-        return Form.ENVIRONMENT, table
-    raise _unknown(table, "YAML", where)
-
-
-def _unknown(table: dict[str, Any], language: str, where: str) -> RunnerError:
-    keys = ", ".join([shorten(key, SHORT) for key in list(table)[:5]]) or "nothing"
-    what = f"it is {language}, and not of a tool that is known (it starts with {keys})"
-    return refuse(Problem(where, what, _NAME_ANOTHER))
-
-
-def _nested(first: Path, at: str, to: str) -> tuple[str, str]:
-    """Read the file that `-r` names, relative to the file that names it."""
-    folder = first.parent if at in {str(first), _STDIN_NAME} else Path(at).parent
-    path = Path(os.path.normpath(folder.expanduser() / to))
-    if not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for a name that is too long
-        raise refuse(Problem(f"{at}: -r {to}", "the file does not exist"))
-    return str(path), decode(_content(path, str(path)), str(path)).removeprefix("\ufeff")
 
 
 def platform() -> dict[str, str]:
@@ -363,14 +315,86 @@ def _interpreter(python: Path) -> Installed:
     from repromatrix.runner.environments import development  # noqa: PLC0415 - files do without
 
     environment, _ = development.ask_interpreter(python.absolute())
-    gathered = Gathering()
+    gathered = Gathering(str(python), environment.markers, python=environment.python)
     for name, version in environment.pins.items():
         gathered.pin(name, version)
-    return Installed(
-        what=str(python),
-        form="interpreter",
-        pins=gathered.pins(),
-        loose=gathered.left(),
-        python=environment.python,
-        markers=environment.markers,
-    )
+    return gathered.installed("interpreter")
+
+
+# YAML and JSON that others wrote, as plain values: bounded in time, memory and depth
+
+_MOST = 1_500_000
+"""Values of a YAML file, for two seconds of reading; a lock of 10 MB has half a million."""
+_DEEPEST = 100
+_SURROGATE = re.compile(r"\\u[dD][89abAB]")
+
+
+def read_yaml(text: str, where: str) -> object:
+    """Return the lists, mappings and texts of a YAML document; every scalar is a text.
+
+    So the version 1.10 stays what it is. Raises RunnerError with the line.
+    """
+    import yaml  # noqa: PLC0415 - most files do without
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        return _built(yaml.parse(text, Loader=loader), where)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        reason = getattr(error, "problem", None) or getattr(error, "context", None)
+        at = f"{where}: line {mark.line + 1}" if mark else where
+        reason = reason or getattr(error, "reason", "unknown")
+        raise refuse(Problem(at, f"invalid YAML: {reason}", MAKE_AGAIN)) from error
+
+
+def _built(events: Iterable[Any], where: str) -> object:
+    """Put the events of a parser together, without a call per depth."""
+    stack = list[list[Any]]([[]])
+    for count, event in enumerate(events):
+        kind = type(event).__name__
+        if kind == "ScalarEvent":
+            stack[-1].append(event.value)
+        elif kind in {"SequenceStartEvent", "MappingStartEvent"}:
+            stack.append([])
+        elif kind == "SequenceEndEvent":
+            stack[-2].append(stack.pop())
+        elif kind == "MappingEndEvent":
+            items = stack.pop()
+            pairs = zip(items[::2], items[1::2], strict=True)
+            stack[-1].append({key: value for key, value in pairs if isinstance(key, str)})
+        elif kind == "AliasEvent" or (kind == "DocumentStartEvent" and stack[0]):
+            raise _refused(event, where, *_ALIAS if kind == "AliasEvent" else _SECOND)
+        if count >= _MOST or len(stack) > _DEEPEST:
+            raise _refused(event, where, *_TOO_DEEP if count < _MOST else _TOO_MANY)
+    return stack[0][0] if stack[0] else None
+
+
+_ALIAS = "the alias `*{}` cannot be read", "Write out what it stands for."
+"""No tool writes one into a lock, and a file of a few lines can stand for billions with them."""
+_SECOND = "a second document begins here", "Make a file for each environment."
+_TOO_DEEP = "it is nested too deeply", "Check that it is a lock."
+_TOO_MANY = f"the file has more than {_MOST:,} values", "Check that it is a lock."
+
+
+def _refused(event: Any, where: str, what: str, fix: str) -> RunnerError:  # noqa: ANN401 - of either parser
+    what = what.format(shorten(str(getattr(event, "anchor", "")), SHORT))
+    return refuse(Problem(f"{where}: line {event.start_mark.line + 1}", what, fix))
+
+
+def read_json(text: str, where: str) -> object:
+    """Return what a JSON document holds; raises RunnerError with the line."""
+    try:
+        value = json.loads(text)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        at = f"{where}: line {error.lineno}"
+        raise refuse(Problem(at, f"invalid JSON: {error.msg}", MAKE_AGAIN)) from error
+    except UnicodeEncodeError as error:
+        what = "invalid JSON: half of a character (an unpaired surrogate)"
+        raise refuse(Problem(where, what, MAKE_AGAIN)) from error
+    except ValueError as error:  # a number of 5,000 digits
+        raise refuse(Problem(where, f"invalid JSON: {error}", MAKE_AGAIN)) from error
+    except RecursionError as error:
+        raise refuse(Problem(where, "it is nested too deeply", MAKE_AGAIN)) from error
+    return value

@@ -16,8 +16,7 @@ from urllib.parse import unquote
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.audit.inputs import LIMIT
-from repromatrix.runner.audit.packages import Installed
+from repromatrix.runner.audit.packages import LIMIT, Installed
 
 _FIRST = 1
 """Where no line is known."""

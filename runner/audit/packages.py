@@ -1,11 +1,12 @@
-"""A set of packages as files pin them: locks, requirements files, what `pip freeze` prints."""
+"""A set of packages as files pin them: requirements files, what `pip freeze` prints, and locks."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -15,15 +16,23 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from repromatrix.runner.errors import Fault, Problem, RunnerError, more_to_do, refuse
+from repromatrix.runner.model.case import decode
 from repromatrix.runner.text import plural, shorten
 
+LIMIT = 16 * 2**20
+"""Bytes of a file; the largest locks that are known have a third of that."""
 SHORT = 40
 """Characters of a text out of a file that is part of a sentence."""
+MAKE_AGAIN = "The file may be cut off: make it again."
 _REASON = 200
 """Characters of what a library says of a file, with the place."""
 _LONGEST = 16_000
 """Characters of a marker or a line; uv writes markers that have a thousand."""
 _ADDRESS = "an address, not a version"
+_EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
+_NO_MARKER = (ValueError, UndefinedComparison, UndefinedEnvironmentName, RecursionError)
+"""What the evaluation of a marker raises, for example for a number of 5,000 digits."""
+Table = dict[str, Any]
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -67,10 +76,14 @@ class Installed:
         return self.pins.get(package, "")
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(slots=True)
 class Gathering:
     """Packages as they are read; one that occurs in two versions is not pinned."""
 
+    where: str
+    """The file, for errors."""
+    markers: Mapping[str, str]
+    """The marker variables of the platform that packages are read for."""
     versions: dict[str, set[str]] = field(default_factory=dict)
     loose: dict[str, str] = field(default_factory=dict)
     conditional: bool = False
@@ -78,20 +91,18 @@ class Gathering:
     nameless: int = 0
     python: str = ""
     """Major and minor version of the interpreter, where the file says it."""
-    markers: Mapping[str, str] = field(default_factory=dict)
-    """Marker variables of the platform that the file is for, where that may be another one."""
 
-    def pass_over(self, name: str, version: object, marker: str) -> None:
-        """Note what is meant for another platform or Python."""
-        self.passed.add(Other(canonicalize_name(name), str(version or ""), marker))
-
-    def others(self) -> tuple[Other, ...]:
-        """Return the versions for other platforms that differ from the one for this platform."""
-        return tuple(
-            other
-            for other in sorted(self.passed)
-            if other.version and other.version not in self.versions.get(other.package, ())
-        )
+    def take(self, name: str, version: object, *, address: str = "", marker: object = "") -> None:
+        """Note a package, from an index or from an address of a kind, if its marker holds here."""
+        if not self.holds(marker):
+            texts = marker if isinstance(marker, list) else [marker]
+            self.pass_over(name, version, " or ".join(map(str, texts)))
+        elif address:
+            self.leave(name, f"an address ({address}), not a version")
+        elif version:
+            self.pin(name, str(version))
+        else:
+            self.leave(name, "any version, not a pin")
 
     def pin(self, name: str, version: str) -> None:
         """Note a version; a text that PEP 440 does not allow pins nothing."""
@@ -102,33 +113,67 @@ class Gathering:
         else:
             self.versions.setdefault(canonicalize_name(name), set()).add(canonical)
 
-    def take(self, name: str, version: str, address: str = "") -> None:
-        """Note a package that comes from an index, or from an address of a kind."""
-        if address:
-            self.leave(name, f"an address ({address}), not a version")
-        else:
-            self.pin(name, version)
-
     def leave(self, name: str, why: str) -> None:
         """Note a package that is not pinned."""
         self.loose.setdefault(canonicalize_name(name), why)
 
-    def pins(self) -> dict[str, str]:
-        """Return the packages that have one version."""
-        return {
-            name: next(iter(versions))
-            for name, versions in self.versions.items()
-            if len(versions) == 1 and name not in self.loose
-        }
+    def pass_over(self, name: str, version: object, marker: str) -> None:
+        """Note what is meant for another platform or Python."""
+        self.passed.add(Other(canonicalize_name(name), str(version or ""), marker))
 
-    def left(self) -> dict[str, str]:
-        """Return the packages that have none, or several, with the reason."""
+    def holds(self, marker: object) -> bool:
+        """Return whether a marker holds here, or one of several; raises RunnerError for a bad one.
+
+        It is not known which extras were installed, so what one of them may bring is not left out.
+        """
+        texts = [text for text in (marker if isinstance(marker, list) else [marker]) if text]
+        self.conditional = self.conditional or bool(texts)
+        return not texts or any(self._holds(str(text)) for text in texts)
+
+    def _holds(self, text: str) -> bool:
+        if len(text) > _LONGEST:
+            what = f"the marker {shorten(text[:60], SHORT)!r} has more than {_LONGEST:,} characters"
+            raise refuse(Problem(self.where, what))
+        extras = dict.fromkeys(("", *_EXTRA.findall(text)))
+        try:
+            parsed = Marker(text)
+            return any(parsed.evaluate({**self.markers, "extra": extra}) for extra in extras)
+        except _NO_MARKER as error:
+            raise self.bad_marker(text, "PEP 508", error) from error
+
+    def bad_marker(self, text: str, standard: str, error: Exception) -> RunnerError:
+        """Return the error for a marker that a standard does not allow."""
+        reason = str(error).partition("\n")[0]
+        what = f"the marker {shorten(text, 60)!r} is not one of {standard} ({reason})"
+        return refuse(Problem(self.where, what))
+
+    def installed(self, form: str) -> Installed:
+        """Return what was read."""
         several = {
             name: f"several versions: {', '.join(sorted(versions, key=_in_order))}"
             for name, versions in self.versions.items()
             if len(versions) > 1
         }
-        return several | self.loose
+        loose = several | self.loose
+        return Installed(
+            what=self.where,
+            form=form,
+            pins={
+                name: next(iter(versions))
+                for name, versions in self.versions.items()
+                if name not in loose
+            },
+            loose=loose,
+            python=self.python,
+            markers=self.markers,
+            conditional=self.conditional,
+            others=tuple(
+                other
+                for other in sorted(self.passed)
+                if other.version and other.version not in self.versions.get(other.package, ())
+            ),
+            nameless=self.nameless,
+        )
 
 
 def _in_order(version: str) -> tuple[Version, str]:
@@ -136,10 +181,31 @@ def _in_order(version: str) -> tuple[Version, str]:
     return Version(version), version
 
 
-# Requirements files: their lines, each read by `packaging`
+def as_list(value: object) -> list[Any]:
+    """Return a value that is a list, and an empty one for any other."""
+    return value if isinstance(value, list) else []
 
-Open = Callable[[str, str], tuple[str, str]]
-"""Open a file that another names: takes the naming file and the name, gives its path and text."""
+
+def as_table(value: object) -> Table:
+    """Return a value that is a table, and an empty one for any other."""
+    return value if isinstance(value, dict) else {}
+
+
+def tables(value: object) -> list[Table]:
+    """Return the tables of a list, and none of anything else."""
+    return [item for item in as_list(value) if isinstance(item, dict)]
+
+
+def content_of(path: Path, where: str) -> bytes:
+    """Return what a file holds, up to a byte more than is read; raises RunnerError."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LIMIT + 1)
+    except OSError as error:
+        raise refuse(Problem(where, f"the file cannot be read ({error.strerror})")) from error
+
+
+# Requirements files: their lines, each read by `packaging`
 
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _HASH = re.compile(r"\s--hash[= ]\S+")
@@ -150,31 +216,39 @@ _FEW = 5
 _EXPECTED = "A line is a requirement such as `name==1.2.3`, or an option of pip."
 
 
-def read_requirements(text: str, where: str, markers: Mapping[str, str], opened: Open) -> Gathering:
-    """Return the packages of a requirements file; raises RunnerError with its unreadable lines."""
-    gathered, faults = Gathering(), list[Fault]()
+def read_requirements(text: str, gathered: Gathering, where: str = "") -> None:
+    """Read a requirements file; raises RunnerError with its unreadable lines."""
+    faults = list[Fault]()
 
     def read_file(text: str, where: str, open_files: tuple[str, ...]) -> None:
         for number, line in _logical_lines(text):
             nested = _NESTED.fullmatch(line)
             if nested:
-                inner, content = opened(where, nested[1])
+                inner, content = _opened(where, nested[1])
                 if inner not in open_files:  # a file may include itself
                     read_file(content, inner, (*open_files, inner))
                 continue
             try:
-                _line(line, markers, gathered)
+                _read_line(line, gathered)
             except ValueError as error:
                 what = f"cannot read {shorten(line, 60)!r} ({error})"
                 faults.append(Problem(f"{where}: line {number}", what))
 
+    where = where or gathered.where
     read_file(text, where, (where,))
     if len(faults) > _FEW:
         more = plural(len(faults) - _FEW, "more line")
         faults = [*faults[:_FEW], Problem(where, f"{more} cannot be read")]
     if faults:
         raise RunnerError([*faults[:-1], more_to_do(faults[-1], _EXPECTED)])
-    return gathered
+
+
+def _opened(at: str, name: str) -> tuple[str, str]:
+    """Return the path and the text of the file that `-r` names in another file."""
+    path = Path(os.path.normpath(Path(at).expanduser().parent / name))
+    if not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for a name that is too long
+        raise refuse(Problem(f"{at}: -r {name}", "the file does not exist"))
+    return str(path), decode(content_of(path, str(path)), str(path)).removeprefix("\ufeff")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -193,7 +267,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, f"{''.join(parts).strip()} \\"
 
 
-def _line(line: str, markers: Mapping[str, str], gathered: Gathering) -> None:
+def _read_line(line: str, gathered: Gathering) -> None:
     """Read one requirement; raises ValueError where it is none."""
     if line.endswith("\\"):
         msg = "the file ends here and is cut off"
@@ -201,12 +275,12 @@ def _line(line: str, markers: Mapping[str, str], gathered: Gathering) -> None:
     editable = _EDITABLE.match(line)
     first = line.split(" ", 1)[0]
     if editable or "://" in first or first.startswith((".", "/")) or first.endswith(".whl"):
-        _address(editable[1] if editable else line, gathered)
+        _read_address(editable[1] if editable else line, gathered)
     elif not line.startswith("-"):
-        _requirement(_HASH.sub("", line), markers, gathered)
+        _read_requirement(_HASH.sub("", line), gathered)
 
 
-def _address(text: str, gathered: Gathering) -> None:
+def _read_address(text: str, gathered: Gathering) -> None:
     """Note the package of an address: a wheel has it in its name, others may have `#egg=`."""
     address = urlsplit(text)
     try:
@@ -221,7 +295,7 @@ def _address(text: str, gathered: Gathering) -> None:
         gathered.pin(name, str(version))
 
 
-def _requirement(line: str, markers: Mapping[str, str], gathered: Gathering) -> None:
+def _read_requirement(line: str, gathered: Gathering) -> None:
     if len(line) > _LONGEST:
         msg = f"it has {len(line)} characters"
         raise ValueError(msg)
@@ -230,27 +304,22 @@ def _requirement(line: str, markers: Mapping[str, str], gathered: Gathering) -> 
     except (InvalidRequirement, RecursionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error
-    gathered.conditional = gathered.conditional or requirement.marker is not None
-    is_exact = _EXACT.fullmatch(str(requirement.specifier))
-    version = next(iter(requirement.specifier)).version if is_exact else ""
-    if requirement.marker is not None and not requirement.marker.evaluate(dict(markers)):
+    marker, specifier = requirement.marker, requirement.specifier
+    gathered.conditional = gathered.conditional or marker is not None
+    version = next(iter(specifier)).version if _EXACT.fullmatch(str(specifier)) else ""
+    if marker is not None and not marker.evaluate(dict(gathered.markers)):
         if version:
-            gathered.pass_over(requirement.name, version, str(requirement.marker))
+            gathered.pass_over(requirement.name, version, str(marker))
     elif requirement.url:
         gathered.leave(requirement.name, _ADDRESS)
     elif version:
         gathered.pin(requirement.name, version)
     else:
-        gathered.leave(requirement.name, f"{requirement.specifier or 'any version'}, not a pin")
+        gathered.leave(requirement.name, f"{specifier or 'any version'}, not a pin")
 
 
 # Locks: the packages that this platform would install
 
-Table = dict[str, Any]
-_EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
-_NO_MARKER = (ValueError, UndefinedComparison, UndefinedEnvironmentName, RecursionError)
-"""What the evaluation of a marker raises, for example for a number of 5,000 digits."""
-MAKE_AGAIN = "The file may be cut off: make it again."
 _LOCAL = {"editable", "virtual", "directory", "path"}
 _ADDRESSES = ("git", "hg", "svn", "bzr", "url", "file", "path")
 """Keys of a package that pdm or pipenv did not take from an index."""
@@ -258,8 +327,8 @@ _PIPFILE = 6
 """The only version of `Pipfile.lock` that pipenv ever wrote."""
 
 
-def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
-    """Return the packages of a `pylock.toml` (PEP 751); raises RunnerError where it is none."""
+def read_pylock(table: Table, gathered: Gathering) -> None:
+    """Read a `pylock.toml` (PEP 751); raises RunnerError where it is none."""
     from packaging.pylock import (  # noqa: PLC0415 - other formats do without
         Pylock,
         PylockUnsupportedVersionError,
@@ -270,10 +339,9 @@ def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
         lock = Pylock.from_dict(table)
     except (PylockValidationError, PylockUnsupportedVersionError, RecursionError) as error:
         what = f"it is not a lock of PEP 751, version 1 ({shorten(str(error), _REASON)})"
-        raise refuse(Problem(where, what)) from error
-    gathered = Gathering()
+        raise refuse(Problem(gathered.where, what)) from error
     here: dict[str, Any] = {
-        **markers,
+        **gathered.markers,
         "extras": set(lock.extras or ()),
         "dependency_groups": {*(lock.dependency_groups or ()), *(lock.default_groups or ())},
     }
@@ -282,188 +350,142 @@ def read_pylock(table: Table, where: str, markers: Mapping[str, str]) -> Gatheri
         try:
             selected = not package.marker or package.marker.evaluate(here, context="lock_file")
         except _NO_MARKER as error:
-            raise _bad_marker(where, str(package.marker), "PEP 751", error) from error
+            raise gathered.bad_marker(str(package.marker), "PEP 751", error) from error
         if not selected:
             gathered.pass_over(package.name, package.version, str(package.marker))
         elif package.version is None or package.is_direct:
             gathered.leave(package.name, _ADDRESS)
         else:
             gathered.pin(package.name, str(package.version))
-    return gathered
 
 
-def read_poetry(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
-    """Return the packages of a `poetry.lock`; raises RunnerError where it is none."""
-    metadata = table.get("metadata")
-    if not isinstance(metadata, dict) or "lock-version" not in metadata:
+def read_poetry(table: Table, gathered: Gathering) -> None:
+    """Read a `poetry.lock`; raises RunnerError where it is none."""
+    if "lock-version" not in as_table(table.get("metadata")):
         what = "it has no `lock-version` below `metadata`"
-        raise refuse(Problem(where, what, "Lock it with poetry 1.1 or newer."))
-    gathered = Gathering()
-    for package in _packages(table, where):
-        value = package.get("markers", "")
-        texts = list(value.values()) if isinstance(value, dict) else [value]
-        kind = _source(package).get("type", "")
-        kind = kind if kind in {"git", "url", "directory", "file"} else ""
-        if is_selected(gathered, package, texts, markers, where):
-            gathered.take(package["name"], str(package.get("version", "")), kind)
-    return gathered
+        raise refuse(Problem(gathered.where, what, "Lock it with poetry 1.1 or newer."))
+    for package in _packages(table, gathered.where):
+        marker, source = package.get("markers", ""), as_table(package.get("source")).get("type")
+        gathered.take(
+            package["name"],
+            package.get("version"),
+            address=source if source in {"git", "url", "directory", "file"} else "",
+            marker=list(marker.values()) if isinstance(marker, dict) else marker,
+        )
 
 
-def read_pdm(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
-    """Return the packages of a `pdm.lock`; raises RunnerError where it is none."""
-    metadata = table.get("metadata")
-    version = metadata.get("lock_version") if isinstance(metadata, dict) else None
+def read_pdm(table: Table, gathered: Gathering) -> None:
+    """Read a `pdm.lock`; raises RunnerError where it is none."""
+    version = as_table(table.get("metadata")).get("lock_version")
     if not re.fullmatch(r"[34](\.\d{1,9})*", str(version)):
-        raise other_version(where, "lock_version", version, "3 and 4", "Lock it with pdm 2.")
-    gathered = Gathering()
-    for package in _packages(table, where):
-        kind = next((key for key in _ADDRESSES if key in package), "")
-        if is_selected(gathered, package, package.get("marker", ""), markers, where):
-            gathered.take(package["name"], str(package.get("version", "")), kind)
-    return gathered
+        fix = "Lock it with pdm 2."
+        raise other_version(gathered.where, "lock_version", version, "3 and 4", fix)
+    for package in _packages(table, gathered.where):
+        gathered.take(
+            package["name"],
+            package.get("version"),
+            address=next((key for key in _ADDRESSES if key in package), ""),
+            marker=package.get("marker", ""),
+        )
 
 
-def read_pipfile(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
-    """Return the packages of a `Pipfile.lock`, of all its categories.
-
-    Raises RunnerError where it is none.
-    """
-    meta = table.get("_meta")
-    version = meta.get("pipfile-spec") if isinstance(meta, dict) else None
+def read_pipfile(table: Table, gathered: Gathering) -> None:
+    """Read a `Pipfile.lock`, with all its categories; raises RunnerError where it is none."""
+    version = as_table(table.get("_meta")).get("pipfile-spec")
     if version != _PIPFILE:
         fix = "Lock it with a newer pipenv."
-        raise other_version(where, "pipfile-spec", version, str(_PIPFILE), fix)
-    gathered = Gathering()
-    categories = [value for key, value in table.items() if key != "_meta"]
-    entries = [pair for each in categories if isinstance(each, dict) for pair in each.items()]
+        raise other_version(gathered.where, "pipfile-spec", version, str(_PIPFILE), fix)
+    categories = [as_table(value) for key, value in table.items() if key != "_meta"]
+    entries = [pair for category in categories for pair in category.items()]
     if not entries:
-        raise refuse(Problem(where, "it has no packages", MAKE_AGAIN))
+        raise refuse(Problem(gathered.where, "it has no packages", MAKE_AGAIN))
     for name, entry in entries:
         if not isinstance(entry, dict):
-            at = f"{where}: {shorten(name, SHORT)}"
+            at = f"{gathered.where}: {shorten(name, SHORT)}"
             raise refuse(Problem(at, "it is not a table", MAKE_AGAIN))
-        text = str(entry.get("version", ""))
-        version = text.removeprefix("==")
-        package = {"name": name, "version": version}
+        text, marker = str(entry.get("version", "")), entry.get("markers", "")
         kind = next((key for key in _ADDRESSES if key in entry), "")
-        if not is_selected(gathered, package, entry.get("markers", ""), markers, where):
-            continue
-        if kind or text.startswith("=="):
-            gathered.take(name, version, kind)
+        if kind or text.startswith("==") or not gathered.holds(marker):
+            gathered.take(name, text.removeprefix("=="), address=kind, marker=marker)
         else:
             gathered.leave(name, f"{shorten(text, SHORT) or 'any version'}, not a pin")
-    return gathered
 
 
 def other_version(where: str, key: str, version: object, known: str, fix: str) -> RunnerError:
-    """Return the error for a lock of a version that nobody here knows."""
-    is_told = isinstance(version, str | int | float)
-    found = f"`{key}` is {shorten(str(version), SHORT)}" if is_told else f"it has no `{key}`"
+    """Return the error for a lock of a version that cannot be read."""
+    is_stated = isinstance(version, str | int | float)
+    found = f"`{key}` is {shorten(str(version), SHORT)}" if is_stated else f"it has no `{key}`"
     return refuse(Problem(where, f"{found}; {known} can be read", fix))
 
 
-def is_selected(
-    gathered: Gathering, package: Table, marker: object, markers: Mapping[str, str], where: str
-) -> bool:
-    """Return whether a package's marker holds here, or one of several; note it where none does."""
-    texts = marker if isinstance(marker, list) else [marker]
-    gathered.conditional = gathered.conditional or any(texts)
-    if any(_holds(text, markers, where) for text in texts):
-        return True
-    text = " or ".join(map(str, texts))
-    gathered.pass_over(package["name"], package.get("version"), text)
-    return False
+def read_uv(table: Table, gathered: Gathering) -> None:
+    """Read what a `uv.lock` reaches from the members of its workspace.
 
-
-def read_uv(table: Table, where: str, markers: Mapping[str, str]) -> Gathering:
-    """Return what a `uv.lock` reaches from its members; raises RunnerError where it is none."""
+    That is with all their extras and groups; raises RunnerError where it is no such lock.
+    """
     if not isinstance(table.get("version"), int):
-        raise refuse(Problem(where, "it is not a lock of uv: it has no `version`"))
-    walk = _Walk(_packages(table, where), where, markers)
-    manifest = table.get("manifest")
-    asked = tables(manifest.get("requirements")) if isinstance(manifest, dict) else []
-    return walk.from_roots(asked)
+        raise refuse(Problem(gathered.where, "it is not a lock of uv: it has no `version`"))
+    packages = _packages(table, gathered.where)
+    by_name: dict[str, list[Table]] = {}
+    for package in packages:
+        by_name.setdefault(package["name"], []).append(package)
+    edges = tables(as_table(table.get("manifest")).get("requirements"))
+    for root in packages:
+        if _LOCAL & {*as_table(root.get("source"))}:
+            _take_locked(root, gathered)
+            groups = [root.get("dependencies")]
+            for key in ("optional-dependencies", "dev-dependencies"):
+                groups += as_table(root.get(key)).values()
+            edges += [edge for group in groups for edge in tables(group)]
+    # Without a member it is the lock of something that is not a project.
+    entered, closed = _walk(edges or [{"name": name} for name in by_name], by_name, gathered)
+    for package in packages:
+        if id(package) not in entered and "registry" in as_table(package.get("source")):
+            texts = as_list(package.get("resolution-markers"))
+            marker = " or ".join(map(str, texts or [closed.get(package["name"], "")]))
+            gathered.pass_over(package["name"], package.get("version"), marker)
 
 
-class _Walk:
-    """The graph of a `uv.lock`, walked along the edges whose markers hold here."""
+def _walk(
+    edges: list[Table], by_name: Mapping[str, list[Table]], gathered: Gathering
+) -> tuple[set[int], dict[str, str]]:
+    """Take what the edges reach whose markers hold here.
 
-    def __init__(self, packages: list[Table], where: str, markers: Mapping[str, str]) -> None:
-        self.packages, self.where, self.markers = packages, where, markers
-        self.by_name: dict[str, list[Table]] = {}
-        for package in packages:
-            self.by_name.setdefault(package["name"], []).append(package)
-        self.seen: set[tuple[int, str]] = set()
-        self.closed: dict[str, str] = {}
-        """By package the marker of an edge that does not hold here."""
-        self.gathered = Gathering()
-
-    def from_roots(self, asked: list[Table]) -> Gathering:
-        """Walk from the members of the workspace, with all their extras and groups."""
-        roots = [package for package in self.packages if _LOCAL & set(_source(package))]
-        edges = [*asked, *(edge for root in roots for edge in self._of_root(root))]
-        if not edges:  # the lock of something that is not a project
-            edges = [{"name": name} for name in self.by_name]
-        while edges:
-            edges.extend(self._follow(edges.pop()))
-        for package in self.packages:
-            if (id(package), "") not in self.seen and "registry" in _source(package):
-                texts = as_list(package.get("resolution-markers"))
-                texts = texts or [self.closed.get(package["name"], "")]
-                marker = " or ".join(map(str, texts))
-                self.gathered.pass_over(package["name"], package.get("version"), marker)
-        return self.gathered
-
-    def _of_root(self, root: Table) -> Iterator[Table]:
-        self._note(root)
-        yield from tables(root.get("dependencies"))
-        for key in ("optional-dependencies", "dev-dependencies"):
-            groups = root.get(key)
-            for edges in groups.values() if isinstance(groups, dict) else ():
-                yield from tables(edges)
-
-    def _follow(self, edge: Table) -> Iterator[Table]:
-        name, marker = edge.get("name"), edge.get("marker", "")
-        self.gathered.conditional = self.gathered.conditional or bool(marker)
-        if not _holds(marker, self.markers, self.where):
-            self.closed.setdefault(str(name), str(marker))
-            return
-        if not isinstance(name, str) or name not in self.by_name:
+    Return which packages these are, and by name the marker of an edge that does not hold.
+    """
+    entered, closed = set[tuple[int, str]](), dict[str, str]()
+    while edges:
+        edge = edges.pop()
+        name, version = edge.get("name"), edge.get("version")
+        if not gathered.holds(edge.get("marker")):
+            closed.setdefault(str(name), str(edge["marker"]))
+            continue
+        if not isinstance(name, str) or name not in by_name:
             what = f"a package depends on {name!r}, which is not in the file"
-            raise refuse(Problem(self.where, what, MAKE_AGAIN))
-        for package in self._chosen(self.by_name[name], edge.get("version")):
-            for extra in ("", *as_list(edge.get("extra"))):
-                yield from self._enter(package, str(extra))
+            raise refuse(Problem(gathered.where, what, MAKE_AGAIN))
+        wanted = [one for one in by_name[name] if version is None or one.get("version") == version]
+        if len(wanted) > 1:
+            wanted = [one for one in wanted if gathered.holds(one.get("resolution-markers"))]
+        extras = ["", *map(str, as_list(edge.get("extra")))]
+        for package, extra in ((package, extra) for package in wanted for extra in extras):
+            if (id(package), extra) not in entered:
+                entered.add((id(package), extra))
+                edges += _behind(package, extra, gathered)
+    return {number for number, extra in entered if not extra}, closed
 
-    def _enter(self, package: Table, extra: str) -> Iterator[Table]:
-        key = (id(package), extra)
-        if key in self.seen:
-            return
-        self.seen.add(key)
-        if not extra:
-            self._note(package)
-            yield from tables(package.get("dependencies"))
-        elif isinstance(groups := package.get("optional-dependencies"), dict):
-            yield from tables(groups.get(extra))
 
-    def _chosen(self, packages: list[Table], version: object) -> list[Table]:
-        """Return the wanted version of a package, or those that are meant for this platform."""
-        exact = [
-            package for package in packages if version is None or package.get("version") == version
-        ]
-        if len(exact) == 1:
-            return exact
-        return [package for package in exact if self._is_for_here(package)]
+def _behind(package: Table, extra: str, gathered: Gathering) -> list[Table]:
+    """Return the edges of an extra; without one take the package, and return its own."""
+    if extra:
+        return tables(as_table(package.get("optional-dependencies")).get(extra))
+    _take_locked(package, gathered)
+    return tables(package.get("dependencies"))
 
-    def _is_for_here(self, package: Table) -> bool:
-        texts = as_list(package.get("resolution-markers"))
-        self.gathered.conditional = self.gathered.conditional or bool(texts)
-        return not texts or any(_holds(text, self.markers, self.where) for text in texts)
 
-    def _note(self, package: Table) -> None:
-        source = _source(package)
-        kind = "" if "registry" in source else shorten(next(iter(source), "no source"), SHORT)
-        self.gathered.take(package["name"], str(package.get("version", "")), kind)
+def _take_locked(package: Table, gathered: Gathering) -> None:
+    source = as_table(package.get("source"))
+    kind = "" if "registry" in source else shorten(next(iter(source), "no source"), SHORT)
+    gathered.take(package["name"], package.get("version"), address=kind)
 
 
 def _packages(table: Table, where: str) -> list[Table]:
@@ -471,43 +493,3 @@ def _packages(table: Table, where: str) -> list[Table]:
     if not packages:
         raise refuse(Problem(where, "it has no packages", MAKE_AGAIN))
     return packages
-
-
-def _source(package: Table) -> Table:
-    source = package.get("source")
-    return source if isinstance(source, dict) else {}
-
-
-def as_list(value: object) -> list[Any]:
-    """Return a value that is a list, and an empty one for any other."""
-    return value if isinstance(value, list) else []
-
-
-def tables(value: object) -> list[Table]:
-    """Return the tables of a list, and none of anything else."""
-    return [item for item in as_list(value) if isinstance(item, dict)]
-
-
-def _holds(marker: object, markers: Mapping[str, str], where: str) -> bool:
-    """Return whether a marker holds here, for the lock itself or for any extra that it names.
-
-    It is not known which extras were installed, so what one of them may bring is not left out.
-    """
-    if not marker:
-        return True
-    text = str(marker)
-    if len(text) > _LONGEST:
-        what = f"the marker {shorten(text[:60], SHORT)!r} has more than {_LONGEST:,} characters"
-        raise refuse(Problem(where, what))
-    extras = dict.fromkeys(("", *_EXTRA.findall(text)))
-    try:
-        parsed = Marker(text)
-        return any(parsed.evaluate({**markers, "extra": extra}) for extra in extras)
-    except _NO_MARKER as error:
-        raise _bad_marker(where, text, "PEP 508", error) from error
-
-
-def _bad_marker(where: str, text: str, standard: str, error: Exception) -> RunnerError:
-    reason = str(error).partition("\n")[0]
-    what = f"the marker {shorten(text, 60)!r} is not one of {standard} ({reason})"
-    return refuse(Problem(where, what))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from repromatrix.runner.audit.inputs import LIMIT, Form, read
-from repromatrix.runner.audit.packages import Installed
+from repromatrix.runner.audit.inputs import Form, read
+from repromatrix.runner.audit.packages import LIMIT, Installed
 from repromatrix.runner.errors import ExitCode, RunnerError
 
 LOCKS = Path(__file__).parents[1] / "fixtures" / "locks"
