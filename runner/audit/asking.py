@@ -163,7 +163,7 @@ def known_of(
             loaded = project.with_torches(loaded, torches)
         commits = known_commits(loaded.paths).values()
         found = known(loaded.cases, loaded.environments, rows, commits, torch)
-    return dataclasses.replace(found, snapshot=newest(loaded.paths.published))
+    return dataclasses.replace(found, snapshot=newest(loaded.paths.published, question.device))
 
 
 def _local(

@@ -69,7 +69,7 @@ def print_cells(paths: Paths, options: ResultsOptions, console: Console) -> Exit
         if (device := judged.seen.cell.device) in selections
         and selections[device](judged.seen.cell)
     ]
-    if snapshot := newest(paths.published):
+    if snapshot := newest(paths.published, options.only_device):
         line_printer(console, "dim")(f"{str(snapshot).capitalize()}.")
     table = _ranges(selected, loaded) if options.ranges else _cells(selected, loaded, options)
     print_stdout(table)

@@ -87,6 +87,14 @@ def _publication(name: str, line: Mapping[str, str]) -> Publication:
     return Publication(name, *facts)
 
 
+def publications_of(folder: Path, device: Device) -> set[str]:
+    """Return the names of the publications that hold cells of a device: the last column."""
+    lines = (
+        line for path in folder.glob(f"{device}/*.csv") for line in path.read_bytes().splitlines()
+    )
+    return {line[line.rfind(b",") + 1 :].decode(errors="replace") for line in lines}
+
+
 MEASURED = 1
 """The protocol of what is published in this format."""
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.evidence.database import addressed
-from repromatrix.runner.evidence.published import WRITTEN, read_publications
+from repromatrix.runner.evidence.published import WRITTEN, publications_of, read_publications
+from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.text import plural
 
 TODAY = "REPROMATRIX_TODAY"
@@ -32,12 +33,16 @@ class Snapshot:
         return f"evidence of {self.name}{f', {aged}' if self.age >= 0 else ''}"
 
 
-def newest(folder: Path) -> Snapshot | None:
+def newest(folder: Path, device: Device | None = None) -> Snapshot | None:
     """Return the snapshot of a published set; None where nothing was published.
 
-    Raises RunnerError for a list of publications that cannot be read.
+    With a device that is the newest publication that holds cells of it. Raises RunnerError for a
+    list of publications that cannot be read.
     """
-    publications = read_publications(folder).values()
+    publications = list(read_publications(folder).values())
+    if device is not None:
+        held = publications_of(folder, device)
+        publications = [act for act in publications if act.name in held]
     if not publications:
         return None
     last = max(publications, key=lambda one: (one.date, one.name))

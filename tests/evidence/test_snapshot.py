@@ -9,6 +9,7 @@ import pytest
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence.published import Publication
 from repromatrix.runner.evidence.snapshot import TODAY, newest, today
+from repromatrix.runner.model.outcomes import Device
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,18 @@ def test_the_newest_publication_is_told_with_its_age(
     days = {"d2026_11_24_b": "2026-11-24", "d2026_11_24": "2026-11-24", "d2026_11_9": "2026-11-09"}
 
     assert str(newest(publications(tmp_path, **days))) == told
+
+
+def test_the_snapshot_of_a_device_holds_cells_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TODAY, "2026-11-24")
+    publications(tmp_path, d2026_11_23="2026-11-23", d2026_11_24="2026-11-24")
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "toy.csv").write_text("workaround,publication\n,2026-11-23\n")
+
+    assert str(newest(tmp_path, Device.CPU)) == "evidence of 2026-11-23, 1 day old"
+    assert newest(tmp_path, Device.CUDA) is None
 
 
 def test_nothing_published_has_no_snapshot(tmp_path: Path) -> None:
