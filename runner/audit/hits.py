@@ -75,6 +75,10 @@ class Hit:
     newer: Mapping[str, str] | None
     """The nearest versions at which it was measured to pass: those that differ from ours."""
     older: Mapping[str, str] | None
+    returns: Mapping[str, str] | None
+    """The first versions behind `newer` at which it fails again, if it does."""
+    lasting: Mapping[str, str] | None
+    """Where it returns, the nearest versions behind which it was not measured to fail."""
     broken_by: tuple[PinnedCommit, ...] = ()
     """The commit that broke it before these versions, for each precision in which it is known."""
     fixed_by: tuple[PinnedCommit, ...] = ()
@@ -197,7 +201,14 @@ def _hit(
     def passes(name: str) -> bool:
         return all(name in line and line[name].result.fails is False for line in lines)
 
-    newer, older = (_changes(case, name, installed, known) for name in avoiding(near, passes))
+    def fails(name: str) -> bool:
+        return any(name in line and line[name].result.fails is True for line in lines)
+
+    newer, older = avoiding(near, passes)
+    returns, lasting = _returning(near, newer, passes, fails) if newer else (None, None)
+    newer_versions, older_versions, returns_in, lasting_from = (
+        _changes(case, name, installed, known) for name in (newer, older, returns, lasting)
+    )
 
     def tried(name: str, cell: CellAnswer) -> CellAnswer:
         return answer(position, name, cell.precision, cell.device, known)
@@ -209,8 +220,10 @@ def _hit(
         by_shared_code=case.block.is_by_shared_code(models),
         differences=tuple(_differences(case, cells[0], installed, known)),
         remedies=tuple(remedies(case, cells, tried)),
-        newer=newer,
-        older=older,
+        newer=newer_versions,
+        older=older_versions,
+        returns=returns_in,
+        lasting=lasting_from,
         broken_by=tuple(_commits("break", cells, installed, known)),
         fixed_by=tuple(_commits("fix", cells, installed, known)),
     )
@@ -315,6 +328,20 @@ def avoiding(
         return next((name for name in names if name not in near.exact and passes(name)), None)
 
     return first(near.above), first(near.below)
+
+
+def _returning(
+    near: VersionNeighbours,
+    newer: str,
+    passes: Callable[[str], bool],
+    fails: Callable[[str], bool],
+) -> tuple[str | None, str | None]:
+    """Return the environment behind `newer` that fails again, and one behind which none fails."""
+    above = near.vectors.above
+    behind = [name for name in near.above if name in above(newer)]
+    returns = next(filter(fails, behind), None)
+    lasting = (name for name in behind if passes(name) and not any(map(fails, above(name))))
+    return returns, next(lasting, None) if returns else None
 
 
 def _changes(

@@ -274,7 +274,7 @@ def _name(hit: Hit, terms: AuditTerms) -> Reference:
 
 
 def _brief(hit: Hit) -> str:
-    newer = [f"avoided by {_versions(hit.newer)}"] if hit.newer else []
+    newer = [f"avoided by {_newer(hit)}"] if hit.newer else []
     older = [f"avoided by {_versions(hit.older)} (older)"] if hit.older else []
     works = [
         f"works here: {remedy.name} ({_sure(remedy, hit)})"
@@ -358,13 +358,21 @@ def _by_commit(rows: Iterable[PinnedCommit]) -> dict[PinnedCommit, list[str]]:
 
 def avoiding(hit: Hit) -> Iterator[str]:
     """Yield what was measured to avoid a case: versions, then workarounds."""
-    sides = [("newer", hit.newer), ("older", hit.older)]
-    versions = [f"{side}: {_versions(change)}" for side, change in sides if change is not None]
+    versions = [f"newer: {_newer(hit)}"] if hit.newer else []
+    versions += [f"older: {_versions(hit.older)}"] if hit.older else []
     yield f"avoided by {'; '.join(versions)}" if versions else "no measured version avoids it"
     for remedy in hit.remedies:
         yield f"works here: {remedy.name} ({_sure(remedy, hit)}): {remedy.says}"
     if hit.case.block.workarounds and not hit.remedies:
         yield "none of its workarounds is known to work at these versions"
+
+
+def _newer(hit: Hit) -> str:
+    """Return the nearest newer versions that avoid a bug, and where it returns behind them."""
+    returns = [f"returns with {_versions(hit.returns)}"] if hit.returns else []
+    returns += [f"gone again from {_versions(hit.lasting)} on"] if hit.lasting else []
+    note = f" ({', '.join(returns)})" if returns else ""
+    return f"{_versions(hit.newer or {})}{note}"
 
 
 def _versions(versions: Mapping[str, str]) -> str:
@@ -521,6 +529,8 @@ def _hit(hit: Hit) -> dict[str, Any]:
         ],
         "newer": dict(hit.newer) if hit.newer else None,
         "older": dict(hit.older) if hit.older else None,
+        "returns": dict(hit.returns) if hit.returns else None,
+        "lasting": dict(hit.lasting) if hit.lasting else None,
         "broken-by": _commits(hit.broken_by),
         "fixed-by": _commits(hit.fixed_by),
         "workarounds": [

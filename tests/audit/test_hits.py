@@ -293,8 +293,8 @@ def of_peft() -> Audit:
         BREAKS.replace("transformers>=4.50,<4.51", "peft<0.15"),
         dependencies=("torch", "transformers", "peft"),
     )
-    line = {"4.49.0": FAILS, "4.50.0": PASSES}
-    pins = {"4.49.0": {"peft": "0.14.0"}, "4.50.0": {"peft": "0.15.0"}}
+    line = {"4.49.0": FAILS, "4.50.0": PASSES, "4.51.0": FAILS, "4.52.0": PASSES}
+    pins = {name: {"peft": f"0.{number}.0"} for number, name in enumerate(line, 14)}
     return audit(installed("4.49.0", peft="0.14.0"), what_is_known(line, toy, pins), BF16)
 
 
@@ -371,7 +371,7 @@ def test_every_answer_reads_as_expected(expected: Expected) -> None:
     answers = {
         "commits": with_commits(),
         "derived": derived(),
-        "avoided by two packages together": of_peft(),
+        "avoided by two packages together, and it returns": of_peft(),
         "a hostile message": hostile(),
         "a lock for several platforms": for_one_platform(),
         "many cases": many(),
