@@ -18,8 +18,6 @@ from packaging.version import Version
 
 from repromatrix.runner.audit.packages import LIMIT, Installed
 
-_FIRST = 1
-"""Where no line is known."""
 _LONG = 4_000
 """Characters of a line."""
 _NAME = re.compile(r"""(?:-\s+)?["']?name["']?\s*[:=]\s*["']?([\w.-]+)["']?,?$""")
@@ -40,8 +38,8 @@ class PinPlace:
 
     file: str
     """From the root of the repository that we are in; absolute where it lies outside of it."""
-    line: int
-    """Counted from 1; also 1 where the line is not known."""
+    line: int | None
+    """Counted from 1; None where it is not known."""
 
 
 def place_of(installed: Installed, package: str) -> PinPlace | None:
@@ -50,7 +48,7 @@ def place_of(installed: Installed, package: str) -> PinPlace | None:
     if installed.form == "interpreter" or path is None:
         return None
     found = next(_in_files(path, package, installed.version(package), (path,)), None)
-    return found or PinPlace(file=_in_repository(path), line=_FIRST)
+    return found or PinPlace(file=_in_repository(path), line=None)
 
 
 def _in_repository(path: Path) -> str:

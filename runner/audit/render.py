@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from packaging.utils import canonicalize_name
+
 from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.lines import PinPlace, place_of
 from repromatrix.runner.audit.packages import Installed
@@ -43,17 +45,24 @@ def link_of(case: Case, terms: AuditTerms) -> str:
 
 
 def pins_of(audit: Audit) -> Callable[[Hit], PinPlace | None]:
-    """Return what says where the package is pinned of which another version avoids a bug.
+    """Return what says where the package that a bug is of is pinned.
 
-    The file is searched once for each package: most bugs are avoided by the same one.
+    The file is searched once for each package: most bugs are of the same one.
     """
     place = functools.cache(functools.partial(place_of, audit.installed))
 
     def pinned(hit: Hit) -> PinPlace | None:
-        changes = hit.newer or hit.older or {}
-        return place(TRANSFORMERS if TRANSFORMERS in changes else next(iter(changes), TRANSFORMERS))
+        return place(concerned(hit.case))
 
     return pinned
+
+
+def concerned(case: Case) -> str:
+    """Return the package that a bug is of: that of the expectations, else what the case needs."""
+    asked = (requirement for entry in case.block.fails for requirement in entry.when)
+    names = {str(canonicalize_name(requirement.name)) for requirement in asked} - {TORCH}
+    names |= set() if names else case.packages - {TORCH, TRANSFORMERS}
+    return TRANSFORMERS if TRANSFORMERS in names else min(names, default=TRANSFORMERS)
 
 
 def by_case(spots: Iterable[Spot]) -> dict[str, str]:
@@ -291,7 +300,7 @@ def _each(audit: Audit, terms: AuditTerms) -> Iterator[Listing]:
         block, place = hit.case.block, pinned(hit)
         met = f"can hit you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
         rests_on = [*sources(hit), *_derivation(hit), *_changes(hit)]
-        pin = [f"pinned at {place.file}:{place.line}"] if place else []
+        pin = [f"pinned at {place.file}:{place.line}"] if place and place.line else []
         error = Code(shorten(hit.seen.headline, _WIDE))
         cells = f": {_precisions(hit.stands)}, {levels_of(hit.stands)}{_mark(hit)}"
         lines: list[Line] = [block.title, met, error, *pin, *rests_on, *avoiding(hit)]

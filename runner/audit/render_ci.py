@@ -95,7 +95,7 @@ def _expired(terms: AuditTerms) -> Iterator[str]:
 
 def workflow_command(level: str, message: str, title: str, place: PinPlace | None = None) -> str:
     """Return the line by which a step annotates a line of a file, with everything escaped."""
-    named = {"file": place.file, "line": str(place.line)} if place else {}
+    named = {"file": place.file, "line": str(place.line or 1)} if place else {}
     properties = ",".join(
         f"{key}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"
         for key, value in {**named, "title": title}.items()
@@ -199,7 +199,7 @@ def _location(place: PinPlace | None, what: str) -> dict[str, Any]:
     path = Path(place.file)
     is_inside = not path.is_absolute()
     where = {"uri": quote(place.file), "uriBaseId": _ROOT} if is_inside else {"uri": path.as_uri()}
-    region = {"startLine": place.line}
+    region = {"startLine": place.line or 1}
     return {"physicalLocation": {"artifactLocation": where, "region": region}}
 
 

@@ -298,6 +298,15 @@ def of_peft() -> Audit:
     return audit(installed("4.49.0", peft="0.14.0"), what_is_known(line, toy, pins), BF16)
 
 
+def test_a_bug_of_peft_is_pinned_where_peft_is(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("transformers==4.49.0\npeft==0.14.0\n")
+    found = of_peft()
+    mine = dataclasses.replace(found.installed, what=str(tmp_path / "mine.txt"))
+
+    told = text(dataclasses.replace(found, installed=mine))
+    assert f"  pinned at {tmp_path}/mine.txt:2\n" in told
+
+
 def hostile() -> Audit:
     toy, environment = case(BREAKS), held("4.50.0")
     how = failed("ValueError", "\x1b[2J<script>`|`\nit breaks")

@@ -136,11 +136,11 @@ def test_a_list_may_name_the_file_that_pins(tmp_path: Path) -> None:
     assert found == PinPlace(file=str(tmp_path / "base" / "pins.txt"), line=4)
 
 
-def test_a_file_without_such_a_line_is_meant_from_its_first(tmp_path: Path) -> None:
+def test_a_file_without_such_a_line_is_named_alone(tmp_path: Path) -> None:
     (tmp_path / "all.txt").write_text("-r all.txt\n")
 
     path = str(tmp_path / "all.txt")
-    assert place_of(listed(path), "transformers") == PinPlace(file=path, line=1)
+    assert place_of(listed(path), "transformers") == PinPlace(file=path, line=None)
 
 
 def test_a_file_is_named_from_the_root_of_the_repository(
