@@ -9,7 +9,7 @@ from itertools import groupby
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from repromatrix.runner.audit.hits import says_on
+from repromatrix.runner.audit.hits import count_of_any_model, says_on
 from repromatrix.runner.audit.known import KnownEvidence
 from repromatrix.runner.audit.questions import AuditQuestion, Says, Spot, named
 from repromatrix.runner.errors import ExitCode
@@ -69,6 +69,8 @@ class Advice:
     spots: tuple[Spot, ...]
     by_shared_code: Mapping[str, tuple[str, ...]]
     """The cases that ran none of the models that were asked for, and the families that they ran."""
+    of_any_model: int
+    """How many of the cases are about any model, where models were asked for."""
     newest: ReleaseStanding | None
     specifier: str
     """For transformers; empty where no release passes all."""
@@ -112,6 +114,7 @@ def advise(known: KnownEvidence, question: AuditQuestion) -> Advice:
         question=question,
         spots=spots,
         by_shared_code=question.by_shared_code(known.cases),
+        of_any_model=count_of_any_model(question, known),
         newest=newest,
         specifier=specifier,
         within=tuple(standings[place].release for place in good if place in block),

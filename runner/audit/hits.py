@@ -69,6 +69,8 @@ class Hit:
     """Whether it fails as the case describes."""
     by_shared_code: bool
     """Whether the case ran none of the models that were asked for."""
+    of_any_model: bool
+    """Whether models were asked for, and the case is about any."""
     differences: tuple[VersionDifference, ...]
     remedies: tuple[Remedy, ...]
     """Those that disable the feature come last."""
@@ -136,6 +138,8 @@ class Audit:
     unknown: tuple[CellAnswer, ...]
     by_shared_code: Mapping[str, tuple[str, ...]]
     """The cases that ran none of the models that were asked for, and the families that they ran."""
+    of_any_model: int
+    """How many of the cases are about any model, where models were asked for."""
     nearest: Upgrade | None
     """The nearest newer release on which all chosen cells pass."""
     fewest: Upgrade | None
@@ -177,6 +181,7 @@ def audit(
         not_applicable=those(Says.NOT_APPLICABLE),
         unknown=those(Says.UNKNOWN),
         by_shared_code=question.by_shared_code(known.cases),
+        of_any_model=count_of_any_model(question, known),
         nearest=nearest,
         fewest=fewest,
         newest=newest,
@@ -184,6 +189,12 @@ def audit(
         python=python,
         snapshot=known.snapshot,
     )
+
+
+def count_of_any_model(question: AuditQuestion, known: KnownEvidence) -> int:
+    """Return how many chosen cases are about any model; none where no models were asked for."""
+    cases = question.chosen(known.cases) if question.models else ()
+    return sum(case.block.is_about_any_model for case in cases)
 
 
 def _hit(
@@ -218,6 +229,7 @@ def _hit(
         stands=tuple(cells),
         verdict=as_described(case, cells[0].rests_on[0], known),
         by_shared_code=case.block.is_by_shared_code(models),
+        of_any_model=bool(models) and case.block.is_about_any_model,
         differences=tuple(_differences(case, cells[0], installed, known)),
         remedies=tuple(remedies(case, cells, tried)),
         newer=newer_versions,

@@ -105,7 +105,9 @@ def spot_names(spots: Iterable[Spot]) -> list[str]:
 
 
 def shared(answer: Audit | Advice) -> Iterator[str]:
-    """Yield which cases ran none of the models that were asked for, and what they ran instead."""
+    """Yield which cases are not about the models that were asked for alone."""
+    if answer.of_any_model:
+        yield f"Includes {plural(answer.of_any_model, 'case')} about any model."
     cases = [
         f"{name} (measured with {join(families)})"
         for name, families in answer.by_shared_code.items()
@@ -285,11 +287,7 @@ def _name(hit: Hit, terms: AuditTerms) -> Reference:
 def _brief(hit: Hit) -> str:
     newer = [f"avoided by {_newer(hit)}"] if hit.newer else []
     older = [f"avoided by {_versions(hit.older)} (older)"] if hit.older else []
-    works = [
-        f"works here: {remedy.name} ({_sure(remedy, hit)})"
-        for remedy in hit.remedies
-        if not remedy.skips
-    ]
+    works = [f"works here: {remedy.name} ({_sure(remedy, hit)})" for remedy in hit.remedies]
     return "; ".join([*(newer or older), *works[:1]]) or "nothing measured avoids it"
 
 
@@ -323,7 +321,9 @@ def levels_of(cells: Sequence[CellAnswer]) -> str:
 
 
 def sources(hit: Hit) -> Iterator[str]:
-    """Yield which models were run, where those that were asked for only share the code."""
+    """Yield why a case belongs to an answer about models that it is not about alone."""
+    if hit.of_any_model:
+        yield "of any model"
     if hit.by_shared_code:
         yield f"by shared code (measured with {join(hit.case.block.families)})"
 

@@ -31,6 +31,7 @@ from repromatrix.runner.audit.questions import AuditQuestion, Level, Spot
 from repromatrix.runner.audit.render import document
 from repromatrix.runner.document import write
 from repromatrix.runner.evidence.commits import PinnedCommit
+from repromatrix.runner.model.case import read_case
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.planning.selection import SelectionRequest
 
@@ -329,13 +330,16 @@ def test_what_a_lock_holds_for_other_platforms_is_told_to_programs() -> None:
     ]
 
 
+_FAILING = {"toy_6": ["works"]}
+
+
 def many() -> Audit:
     names = [f"toy_{number}" for number in range(7)]
     toys = {name: case(f'kind = "change"\n{HELPED}', name=name) for name in names}
     environment = held("4.50.0")
     rows = [
         seen(
-            FAILS if workaround in {"", "useless"} else PASSES,
+            FAILS if workaround in {"", "useless", *_FAILING.get(name, ())} else PASSES,
             cell(name=name, workaround=workaround),
             ran=provenance(toys[name], environment),
         )
@@ -363,6 +367,12 @@ def kin(count: int = 1) -> KnownEvidence:
     return known({toy.name: toy for toy in toys}, {"4.50.0": environment}, rows)
 
 
+def of_any_model() -> Audit:
+    text = case_text(BREAKS).replace('["toy"]', '"any"\n# shown-with = ["toy"]')
+    toy = read_case(text, "cases/toy_breaks.py")
+    return audit(installed("4.50.0"), what_is_known({"4.50.0": FAILS}, toy), asked_for("doll"))
+
+
 def asked_for(*models: str) -> AuditQuestion:
     return dataclasses.replace(BF16, models=frozenset(models))
 
@@ -385,6 +395,7 @@ def test_every_answer_reads_as_expected(expected: Expected) -> None:
         "a lock for several platforms": for_one_platform(),
         "many cases": many(),
         "many reasons": unknown(),
+        "of any model": of_any_model(),
         "by shared code": audit(installed("4.50.0"), kin(), doll),
         "many by shared code": audit(installed("4.50.0"), kin(7), doll),
         "passes by shared code": audit(installed("4.50.0"), kin(), mild),
