@@ -125,8 +125,8 @@ def _write(
     console.print(f"{len(changed)} of {cases} {done}; review the diff.")
 
 
-def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) -> str:
-    """Return the case's text with the entries that its evidence asks for; raises RunnerError."""
+def _current(loaded: Project, case: Case, mine: Sequence[Judged]) -> list[Judged]:
+    """Return the results that decide; raises RunnerError where they are not enough."""
     current = [each for each in mine if each.seen.outcome.is_evidence and not each.stale]
     fix = f"Run `nox -s matrix -- --case {case.stem}` first."
     if not current:
@@ -147,6 +147,12 @@ def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) ->
     if unstable := [each for each in current if each.seen.unstable]:
         what = f"repeats of {_listed(unstable)} disagree"
         raise _problem(case, "evidence", what, "Make the case decide the same way each time.")
+    return current
+
+
+def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) -> str:
+    """Return the case's text with the entries that its evidence asks for; raises RunnerError."""
+    current = _current(loaded, case, mine)
     proposal = propose(case, current, loaded.environments)
     if proposal.unexplained:
         what = (

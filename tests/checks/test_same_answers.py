@@ -192,7 +192,7 @@ time.sleep(600)
 def test_an_interrupted_comparison_leaves_no_process(tmp_path: Path) -> None:
     old = _checkout(tmp_path / "old")
     (old / "repromatrix" / "__main__.py").write_text(SLEEPS)
-    program = [sys.executable, ROOT / "checks" / "run.py", "same-answers"]
+    program: list[str | Path] = [sys.executable, ROOT / "checks" / "run.py", "same-answers"]
     with started([*program, "--before", old, "--after", old], stderr=subprocess.PIPE) as asking:
         wait_until((old / "pid").exists)
         asking.terminate()
