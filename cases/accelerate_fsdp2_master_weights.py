@@ -31,6 +31,7 @@
 # fixed-by = "https://github.com/huggingface/accelerate/pull/3985"
 #
 # [[tool.repromatrix.fails]]
+# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
 # when = ["torch<2.7"]
 # raises = ["AttributeError", "TypeError"]
 # match = [

@@ -32,6 +32,7 @@
 # fixed-by = "https://github.com/huggingface/accelerate/pull/3985"
 #
 # [[tool.repromatrix.fails]]
+# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
 # when = ["torch<2.7"]
 # precisions = ["fp32"]
 # raises = ["AttributeError", "TypeError"]
@@ -44,6 +45,8 @@
 # came with torch 2.7."""
 #
 # [[tool.repromatrix.fails]]
+# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
+# at-fault = "torch"
 # when = ["torch<2.7", "accelerate<1.13"]
 # precisions = ["bf16", "fp16"]
 # raises = ["AttributeError", "TypeError"]
@@ -54,6 +57,8 @@
 # note = "torch 2.6 shards nothing on a CPU."
 #
 # [[tool.repromatrix.fails]]
+# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
+# at-fault = "torch"
 # when = ["torch<2.7", "accelerate>=1.14"]
 # precisions = ["bf16", "fp16"]
 # raises = ["AttributeError", "TypeError"]

@@ -30,6 +30,7 @@
 # fixed-by = "https://github.com/huggingface/accelerate/pull/3528"
 #
 # [[tool.repromatrix.fails]]
+# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
 # when = ["torch<2.7"]
 # precisions = ["fp32"]
 # raises = ["AttributeError", "TypeError"]
@@ -42,6 +43,8 @@
 # came with torch 2.7."""
 #
 # [[tool.repromatrix.fails]]
+# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
+# at-fault = "torch"
 # when = ["torch<2.7", "accelerate>=1.7"]
 # precisions = ["bf16", "fp16"]
 # raises = ["AttributeError", "TypeError"]

@@ -20,6 +20,7 @@
 # skip-head = "Name the output layer in skip_modules_pattern, so that it stays as it is."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "accelerate"
 # when = ["accelerate>=1.7"]
 # raises = "RuntimeError"
 # match = "Promotion for Float8 Types is not supported"

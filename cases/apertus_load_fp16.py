@@ -26,6 +26,7 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/42864"
 #
 # [[tool.repromatrix.fails]]
+# title = "Apertus in 5.0 cannot be loaded: Cannot copy out of meta tensor"
 # when = ["transformers>=5.0.0,<5.1.0"]
 # workarounds = ["*"]
 # raises = "NotImplementedError"

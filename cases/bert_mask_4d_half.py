@@ -26,6 +26,7 @@
 # where = "transformers.models.bert.modeling_bert:eager_attention_forward"
 #
 # [[tool.repromatrix.fails]]
+# title = "BERT in 16 bit with SDPA and an fp32 4D mask on CUDA: hidden states are not finite"
 # when = ["transformers>=5"]
 # precisions = ["bf16", "fp16"]
 # devices = ["cuda"]

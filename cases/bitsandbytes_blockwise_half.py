@@ -23,6 +23,7 @@
 # match = "died by SIGSEGV"
 #
 # [[tool.repromatrix.fails]]
+# title = "bitsandbytes 0.46 on a CPU: 8-bit blockwise quantisation refuses 16-bit tensors"
 # when = ["bitsandbytes>=0.46,<0.47"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"

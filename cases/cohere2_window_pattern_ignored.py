@@ -21,6 +21,8 @@
 # where = "cohere2_window_pattern_ignored:main"
 #
 # [[tool.repromatrix.fails]]
+# title = "The config classes of transformers 5.4 take no bool for an int"
+# at-fault = "transformers"
 # when = ["transformers>=5.4.0,<5.5.0"]
 # workarounds = ["*"]
 # raises = "StrictDataclassFieldValidationError"

@@ -48,6 +48,8 @@
 # where = "transformers.models.dab_detr.modeling_dab_detr:DabDetrMLP.forward"
 #
 # [[tool.repromatrix.fails]]
+# title = "The config classes of transformers 5.4 take no bool for an int"
+# at-fault = "transformers"
 # when = ["transformers>=5.4.0,<5.5.0"]
 # workarounds = ["*"]
 # variants = ["dab-detr"]

@@ -15,6 +15,7 @@
 # leave-out = "Pass exclude_modules=['o_a_proj'], or list target_modules without it."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=5.8.0"]
 # raises = "RuntimeError"
 # match = ") must match the size of tensor b"

@@ -19,6 +19,7 @@
 # autocast = "Run the pipeline under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "diffusers"
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = "mat1 and mat2 must have the same dtype, but got Float and"

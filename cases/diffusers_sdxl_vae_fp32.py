@@ -15,6 +15,7 @@
 # vae-16bit = "Load the VAE in the dtype of the UNet."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "diffusers"
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = "and bias type (float) should be the same"

@@ -29,6 +29,7 @@
 # skips = true
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=4.50,<4.51"]
 # precisions = ["bf16", "fp16"]
 # raises = "AttributeError"
@@ -37,6 +38,7 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/37044"
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=4.50,<4.51"]
 # precisions = ["bf16", "fp16"]
 # workarounds = ["outer-cache-off", "text-cache-off"]

@@ -30,6 +30,7 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/46933"
 #
 # [[tool.repromatrix.fails]]
+# title = "Gemma 4 with a quantised vision tower: pixels are cast to whole numbers"
 # when = ["transformers<5.13"]
 # precisions = ["fp32"]
 # raises = "AssertionError"

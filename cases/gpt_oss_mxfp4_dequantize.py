@@ -28,6 +28,7 @@
 # where = "transformers.models.gpt_oss.modeling_gpt_oss:GptOssExperts.forward"
 #
 # [[tool.repromatrix.fails]]
+# title = "transformers 4.55.0 unpacks MXFP4 on a GPU only: Using MXFP4 quantized models requires a GPU"
 # when = ["transformers>=4.55.0,<4.55.1"]
 # workarounds = ["*"]
 # raises = "RuntimeError"

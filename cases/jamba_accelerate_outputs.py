@@ -19,6 +19,7 @@
 # autocast-only = "Use accelerator.autocast() around the model instead of preparing it."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=5.0,<5.5"]
 # precisions = ["bf16", "fp16"]
 # raises = "AttributeError"

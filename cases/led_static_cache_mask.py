@@ -15,6 +15,7 @@
 # dynamic-cache = "Generate with the default, dynamic cache."
 #
 # [[tool.repromatrix.fails]]
+# title = "LED refuses a static cache: This model does not support cache_implementation='static'"
 # when = ["transformers>=4.54.0,<4.56.0"]
 # raises = "ValueError"
 # match = "This model does not support `cache_implementation='static'`. Please check the following issue: https:/"
@@ -33,6 +34,7 @@
 # where = "led_static_cache_mask:main"
 #
 # [[tool.repromatrix.fails]]
+# title = "LED with a static cache: arange() takes no tensor as the number of past tokens"
 # when = ["transformers>=5.4.0,<5.13.0"]
 # raises = "TypeError"
 # match = "* (Number end, *, Tensor out = None, torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, b"

@@ -16,6 +16,7 @@
 # exclude-router = "Pass exclude_modules=['router'] beside 'all-linear'."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=4.54.0"]
 # variants = ["llama4"]
 # raises = "AttributeError"
@@ -23,6 +24,7 @@
 # where = "peft.tuners.lora.layer:Linear.forward"
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=5.0.0,<5.4.0"]
 # variants = ["phimoe"]
 # raises = "AttributeError"
@@ -30,6 +32,7 @@
 # where = "peft.tuners.lora.layer:Linear.forward"
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=5.5.0"]
 # variants = ["phimoe"]
 # raises = "AttributeError"
@@ -37,6 +40,8 @@
 # where = "peft.tuners.lora.layer:Linear.forward"
 #
 # [[tool.repromatrix.fails]]
+# title = "The config classes of transformers 5.4 take no bool for an int"
+# at-fault = "transformers"
 # when = ["transformers>=5.4.0,<5.5.0"]
 # workarounds = ["*"]
 # variants = ["phimoe"]

@@ -22,6 +22,7 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/38094"
 #
 # [[tool.repromatrix.fails]]
+# title = "Llama 4 with eager attention and padding: masked_fill_ only supports boolean masks"
 # when = ["transformers>=4.51,<4.51.2"]
 # workarounds = ["eager"]
 # raises = "RuntimeError"

@@ -24,6 +24,7 @@
 # where = "transformers.models.llama.modeling_llama:LlamaRotaryEmbedding.forward"
 #
 # [[tool.repromatrix.fails]]
+# title = "A model on the meta device cannot run a forward pass: autocast is unsupported there"
 # when = ["transformers>=5,<5.4"]
 # raises = "RuntimeError"
 # match = "unknown device type for autocast"

@@ -27,6 +27,7 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/44612"
 #
 # [[tool.repromatrix.fails]]
+# title = "Tensor parallel since 5.16 needs torch 2.7: unexpected keyword argument 'src_data_rank'"
 # when = ["torch<2.7", "transformers>=5.16"]
 # raises = "TypeError"
 # match = "distribute_tensor() got an unexpected keyword argument 'src_data_rank'"

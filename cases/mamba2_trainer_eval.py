@@ -16,6 +16,7 @@
 # no-mixed-precision = "Turn mixed precision off: the weights are in 16 bit anyway."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=4.49,<5.0"]
 # precisions = ["bf16", "fp16"]
 # raises = "AttributeError"

@@ -15,6 +15,8 @@
 # by-layer-type = "Write the parameters under each type of layer that config.rope_parameters has."
 #
 # [[tool.repromatrix.fails]]
+# title = "The config classes of transformers 5.4 take no bool for an int"
+# at-fault = "transformers"
 # when = ["transformers>=5.4.0,<5.5.0"]
 # workarounds = ["*"]
 # raises = "StrictDataclassFieldValidationError"
@@ -35,6 +37,7 @@
 # where = "olmo3_flat_rope_ignored:main"
 #
 # [[tool.repromatrix.fails]]
+# title = "transformers 5.17 builds no Olmo 3 config with flat rotary parameters: 'str' has no attribute 'get'"
 # when = ["transformers>=5.17.0,<5.18.0"]
 # workarounds = ["*"]
 # raises = "AttributeError"

@@ -17,6 +17,7 @@
 # no-mixed-precision = "Cast the weights and turn the Trainer's mixed precision off."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=4.50,<4.51"]
 # precisions = ["bf16", "fp16"]
 # raises = "AttributeError"
@@ -25,6 +26,7 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/37044"
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=4.50,<4.51"]
 # precisions = ["bf16", "fp16"]
 # workarounds = ["outer-cache-off", "text-cache-off"]

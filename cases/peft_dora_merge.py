@@ -20,6 +20,7 @@
 # cast-after-merge = "Call .to(dtype) on the merged model."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "peft"
 # when = ["peft>=0.14,<0.16"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"

@@ -20,6 +20,7 @@
 # autocast = "Run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "peft"
 # when = ["peft>=0.14,<0.16"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"

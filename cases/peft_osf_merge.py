@@ -21,6 +21,7 @@
 # cast-after-merge = "Call .to(dtype) on the merged model."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "peft"
 # when = ["peft>=0.19,<0.21"]
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"

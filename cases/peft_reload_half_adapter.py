@@ -28,6 +28,8 @@
 # where = "peft_reload_half_adapter:main"
 #
 # [[tool.repromatrix.fails]]
+# title = "AutoPeftModel takes no argument autocast_adapter_dtype"
+# at-fault = "peft"
 # when = ["peft>=0.14"]
 # workarounds = ["auto-argument"]
 # raises = "TypeError"

@@ -17,6 +17,7 @@
 # save-pretrained = "Save and load with QuantizedModelForCausalLM."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "optimum-quanto"
 # precisions = ["bf16", "fp16"]
 # raises = "RuntimeError"
 # match = "Expected query, key, and value to have the same dtype"

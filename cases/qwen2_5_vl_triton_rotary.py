@@ -28,6 +28,7 @@
 # frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after casting the model."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=4.49,<4.50"]
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"

@@ -23,6 +23,7 @@
 # where = "qwen2_vl_text_after_video:main"
 #
 # [[tool.repromatrix.fails]]
+# title = "Qwen2-VL in 4.54: Video features and video tokens do not match"
 # when = ["transformers>=4.54,<4.55"]
 # variants = ["qwen2-vl"]
 # workarounds = ["", "own-positions"]

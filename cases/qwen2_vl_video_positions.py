@@ -23,6 +23,7 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/45400"
 #
 # [[tool.repromatrix.fails]]
+# title = "Qwen2-VL in 4.54: Video features and video tokens do not match"
 # when = ["transformers>=4.54,<4.55"]
 # variants = ["qwen2-vl"]
 # workarounds = ["", "own-positions"]

@@ -31,6 +31,7 @@
 # fixed-by = "https://github.com/huggingface/transformers/pull/45074"
 #
 # [[tool.repromatrix.fails]]
+# title = "Switch Transformers under autocast: Index put requires the source and destination dtypes match"
 # when = ["transformers>=4.49,<5.0"]
 # precisions = ["bf16", "fp16"]
 # workarounds = ["autocast"]

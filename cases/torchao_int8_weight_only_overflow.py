@@ -23,6 +23,7 @@
 # bf16 = "Use bf16 in place of fp16."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "torchao"
 # precisions = ["fp16"]
 # raises = "AssertionError"
 # match = "outputs are not finite"

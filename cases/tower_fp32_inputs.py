@@ -42,6 +42,7 @@
 # where = "transformers.models.deepseek_ocr2.modeling_deepseek_ocr2:DeepseekOcr2SamPatchEmbeddings.forward"
 #
 # [[tool.repromatrix.fails]]
+# title = "Gemma 3n audio, Florence-2 and DeepSeek-OCR-2 in 16 bit refuse what their processors return"
 # when = ["transformers>=4.53.0,<4.56.0"]
 # precisions = ["bf16", "fp16"]
 # variants = ["gemma3n"]

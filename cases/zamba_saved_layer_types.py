@@ -16,6 +16,7 @@
 # rename-types = "Write linear_attention for mamba in layers_block_type of config.json."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "transformers"
 # when = ["transformers>=5.13,<5.15"]
 # raises = "StrictDataclassClassValidationError"
 # match = "The `layer_types` entries must be in ("

@@ -19,6 +19,7 @@ from repromatrix.runner.model.case import (
     PLAIN,
     Block,
     Case,
+    Failure,
     Isolation,
     Symptom,
     Trigger,
@@ -104,6 +105,7 @@ def scrutinise(
     """Return every fault of one case that its file alone, or the environments, can tell."""
     faults = [*_names(case), *_source(case), *_workarounds(case), *_claims(case)]
     faults += _packages(case, environments)
+    faults += [*_at_fault(case, environments), *_titles(case)]
     for device in devices:
         found = _overlaps(case, environments, precisions, device)
         faults += [fault for fault in found if fault not in faults]
@@ -360,6 +362,40 @@ def _claims(case: Case) -> Iterator[_CaseFault]:
             yield _unknown_workaround(case, f"claims[{number}].workaround", claim.workaround)
         if not claim.report.startswith("https://"):
             yield InvalidValue(f"claims[{number}].report", claim.report, "an https:// address")
+
+
+def _titles(case: Case) -> Iterator[_CaseFault]:
+    """Ask for a title where an entry has neither the words nor the place of the case's bug."""
+    same: list[Failure] = []
+    for number, entry in enumerate(case.block.fails):
+        if entry.title:
+            continue
+        if not same or any(_is_alike(entry, other) for other in same):
+            same.append(entry)
+        else:
+            fix = "Give the entry a `title`; where it is the same bug, the title of the case."
+            yield Problem(f"fails[{number}]", "neither its words nor its place are another's", fix)
+
+
+def _is_alike(entry: Failure, other: Failure) -> bool:
+    return bool({*entry.match} & {*other.match} or {*entry.where} & {*other.where})
+
+
+def _at_fault(case: Case, environments: Mapping[str, Environment]) -> Iterator[_CaseFault]:
+    """Ask for a decision where an entry does not say, or not unanimously, which package fails."""
+    installed = {name for environment in environments.values() for name in environment.pins}
+    for number, entry in enumerate(case.block.fails):
+        key = f"fails[{number}].at-fault"
+        if entry.at_fault and entry.package not in installed:
+            yield Problem(key, f"no environment has the package {entry.at_fault!r}", "")
+        elif not entry.package:
+            yield Problem(key, "nothing says which package has the fault", "Name the package.")
+        elif not entry.at_fault:
+            modules = {place.partition(":")[0].partition(".")[0] for place in entry.where}
+            others = {canonicalize_name(name) for name in modules} & installed - {entry.package}
+            for other in sorted(others):
+                what = f"`when` names {entry.package}, and the error comes from {other}"
+                yield Problem(key, what, "Name the package that has the fault.")
 
 
 def _packages(case: Case, environments: Mapping[str, Environment]) -> Iterator[_CaseFault]:

@@ -139,6 +139,10 @@ class Claim(TomlRecord):
 class Failure(TomlRecord):
     """A deviation from passing: where the case is expected to fail, and how."""
 
+    title: str | None = None
+    """What fails, where it is another bug than the one that the case's title names."""
+    at_fault: str | None = None
+    """The package with the fault, where `when` does not name it alone."""
     when: tuple[RequirementText, ...] = ()
     precisions: tuple[Precision, ...] = tuple(Precision)
     devices: tuple[Device, ...] = tuple(Device)
@@ -156,6 +160,18 @@ class Failure(TomlRecord):
     trigger: tuple[Trigger, ...] = ()
     """Empty: that of the case; so is `symptom`."""
     symptom: tuple[Symptom, ...] = ()
+
+    @property
+    def package(self) -> str:
+        """The canonical name of the package at fault; empty where nothing says which it is.
+
+        Without `at-fault` it is the one that `when` names: torch only if no other is named.
+        """
+        if self.at_fault:
+            return canonicalize_name(self.at_fault)
+        named = {canonicalize_name(requirement.name) for requirement in self.when}
+        named = named - {"torch"} or named
+        return named.pop() if len(named) == 1 else ""
 
     @field_validator("when")
     @classmethod
@@ -383,6 +399,12 @@ class Case:
     def stem(self) -> str:
         """Its name without that of the variant: what all variants of one file share."""
         return stem_of(self.name)
+
+    def title_of(self, entry: Failure | None) -> str:
+        """Return the title of the bug that an entry of `fails` describes."""
+        if entry is None or not entry.title:
+            return self.block.title
+        return f"{entry.title} [{self.variant}]" if self.variant else entry.title
 
     @cached_property
     def docstring(self) -> str:

@@ -28,7 +28,7 @@ KEYS = (
     *("when", "precisions", "devices", "workarounds", "variants"),
     *("outcome", "raises", "match", "where"),
 )
-"""The keys that are written; `fixed-by` and `note` are a person's."""
+"""The keys that are written; the others, such as `title` and `fixed-by`, are a person's."""
 _WIDTH = 88
 
 

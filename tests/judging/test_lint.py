@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import BREAKS, CODE, case, environments
+from factories import BREAKS, CODE, case, environment, environments
 
 from repromatrix.runner.judging.lint import scrutinise
+from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from repromatrix.runner.model.case import Case
+    from repromatrix.runner.model.cell import Environment
 
 HELD = environments("4.49.0", "4.50.0", "4.50.3", "4.51.0")
 EAGER = "workarounds.eager = 'Choose eager.'\n"
 
 
-def _keys(toy: Case) -> list[str]:
-    found = scrutinise(toy, HELD, tuple(Precision), [Device.CPU])
+def _keys(toy: Case, held: Mapping[str, Environment] = HELD) -> list[str]:
+    found = scrutinise(toy, held, tuple(Precision), [Device.CPU])
     said = [str(fault).split(": ") for fault in found]
     return [parts[1] for parts in said if parts[0] == "cases/toy_breaks.py"]
 
@@ -173,3 +177,30 @@ def test_entries_of_different_variants_do_not_overlap() -> None:
     toy = case(EAGER + BREAKS + BREAKS + "workarounds = ['eager']")
 
     assert _keys(toy) == []
+
+
+def test_an_entry_of_another_bug_has_a_title_of_its_own() -> None:
+    other = BREAKS.replace("it breaks", "another").replace("bf16", "fp16")
+    titled = other.replace("when", "title = 'Another toy breaks'\nwhen")
+    placed = "where = 'toy.layers:Attention.forward'\n"
+
+    assert _keys(case(BREAKS + other)) == ["fails[1]"]
+    assert _keys(case(BREAKS + titled)) == []
+    assert _keys(case(BREAKS + placed + other + placed)) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "keys"),
+    [
+        (BREAKS.replace("transformers>=4.50,<4.51", "torch<3"), []),
+        (BREAKS.replace("when", "at-fault = 'peft'\nwhen"), []),
+        (BREAKS.replace("when", "at-fault = 'unslooth'\nwhen"), ["fails[0].at-fault"]),
+        (BREAKS.replace('when = ["transformers>=4.50,<4.51"]', ""), ["fails[0].at-fault"]),
+        (BREAKS.replace("<4.51", '<4.51", "peft<1'), ["fails[0].at-fault"]),
+        (f"{BREAKS}where = 'peft.layers:Attention.forward'\n", ["fails[0].at-fault"]),
+    ],
+)
+def test_it_is_clear_which_package_has_the_fault(entry: str, keys: list[str]) -> None:
+    peft = {"4.49.0+peft0.15.0": environment(source=Source.PAIR, peft="0.15.0")}
+
+    assert _keys(case(entry), HELD | peft) == keys
