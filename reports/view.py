@@ -229,8 +229,8 @@ class Survey:
         """Return the axes of a case, computed once."""
         return self._axes[case.name]
 
-    def affected(self, case: Case, key: SeriesKey) -> Affected | None:
-        """Return the versions that a series of a case hits, computed once."""
+    def affected(self, case: Case, key: SeriesKey) -> tuple[Affected, ...]:
+        """Return what a series of a case hits, by bug and package, computed once."""
         return self._affected[case.name, key]
 
     @cached_property
@@ -238,10 +238,10 @@ class Survey:
         return Once(lambda name: axes(self.cases[name], self.by_name))
 
     @cached_property
-    def _affected(self) -> Once[tuple[str, SeriesKey], Affected | None]:
-        def hit(of: tuple[str, SeriesKey]) -> Affected | None:
+    def _affected(self) -> Once[tuple[str, SeriesKey], tuple[Affected, ...]]:
+        def hit(of: tuple[str, SeriesKey]) -> tuple[Affected, ...]:
             rows = {name: row.seen for name, row in self.series(of[0]).get(of[1], {}).items()}
-            return affected(self._axes[of[0]], self.by_name, rows)
+            return affected(self.cases[of[0]], self.by_name, rows)
 
         return Once(hit)
 

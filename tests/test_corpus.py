@@ -152,7 +152,8 @@ def test_no_osv_range_holds_a_version_that_is_not_hit(corpus: Project) -> None:
     wrong = [
         (case.name, package, version, sorted(readings))
         for case in corpus.cases.values()
-        for affected in osv.entry(found, case, published, []).get("affected", [])
+        for entry in osv.entries_of(found, case, published, [])
+        for affected in entry["affected"]
         for package in [affected["package"]["name"]]
         for precision in affected["ecosystem_specific"]["precisions"]
         for version, readings in _readings(found, case.name, affected, precision).items()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from repromatrix.reports.text import link_to, page_of, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.ranges import Interval
+from repromatrix.runner.judging.ranges import Affected, Interval
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.outcomes import Device, Precision
 
@@ -34,8 +34,11 @@ def entries(
     survey: Survey, published: Published, settings: Mapping[str, Sequence[str]]
 ) -> tuple[dict[str, Any], ...]:
     """Return an entry for every bug that fails on some release; none before a publication."""
-    found = (entry(survey, case, published, settings[case.name]) for case in survey.cases.values())
-    return tuple(filter(None, found))
+    return tuple(
+        entry
+        for case in survey.cases.values()
+        for entry in entries_of(survey, case, published, settings[case.name])
+    )
 
 
 def path_of(entry: Mapping[str, Any]) -> str:
@@ -68,37 +71,43 @@ def files(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
     yield ARCHIVE, packed.getvalue()
 
 
-def entry(
+def entries_of(
     survey: Survey, case: Case, published: Published, setting: Sequence[str]
-) -> dict[str, Any]:
-    """Return the entry of a case; empty where it never fails or was never published."""
+) -> Iterator[dict[str, Any]]:
+    """Yield an entry for each bug of a case; none where it never fails or was never published."""
     rows = (row.seen for row in survey.of_case(case.name))
     sources = {row.source for row in rows if row.outcome.is_evidence}
     known = published.publications
     dates = sorted(known[source].date for source in sources if source in known)
-    affected = list(_affected(survey, case))
-    if case.block.kind is not CaseKind.BUG or not affected or not dates:
-        return {}
-    return {
-        "schema_version": VERSION,
-        "id": f"x_REPROMATRIX-{case.name.replace('_', '-')}",
-        "published": f"{dates[0]}T00:00:00Z",
-        "modified": f"{dates[-1]}T00:00:00Z",
-        "summary": visible(case.block.title),
-        "details": visible("\n\n".join([case.docstring.strip(), *_older(affected), *setting])),
-        "affected": affected,
-        "references": list(_references(case, published)),
-        "database_specific": {
-            "case": case.name,
-            "area": case.block.area,
-            "models": list(case.block.models),
-            **({"same_code": list(case.block.same_code)} if case.block.same_code else {}),
-            "trigger": list(case.block.triggers),
-            "symptom": list(case.block.symptoms),
-            "measured": list(setting),
-            **({"simulates": case.block.simulates} if case.block.simulates else {}),
-        },
-    }
+    if case.block.kind is not CaseKind.BUG or not dates:
+        return
+    titles = dict.fromkeys([case.block.title, *map(case.title_of, case.block.fails)])
+    for number, title in enumerate(titles, start=1):
+        affected = list(_affected(survey, case, title))
+        if not affected:
+            continue
+        name = case.name.replace("_", "-")
+        older = _older(affected)
+        yield {
+            "schema_version": VERSION,
+            "id": f"x_REPROMATRIX-{name}" if number == 1 else f"x_REPROMATRIX-{name}-{number}",
+            "published": f"{dates[0]}T00:00:00Z",
+            "modified": f"{dates[-1]}T00:00:00Z",
+            "summary": visible(title),
+            "details": visible("\n\n".join([case.docstring.strip(), *older, *setting])),
+            "affected": affected,
+            "references": list(_references(case, title, published)),
+            "database_specific": {
+                "case": case.name,
+                "area": case.block.area,
+                "models": list(case.block.models),
+                **({"same_code": list(case.block.same_code)} if case.block.same_code else {}),
+                "trigger": list(case.block.triggers),
+                "symptom": list(case.block.symptoms),
+                "measured": list(setting),
+                **({"simulates": case.block.simulates} if case.block.simulates else {}),
+            },
+        }
 
 
 def _older(affected: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -107,10 +116,10 @@ def _older(affected: Sequence[Mapping[str, Any]]) -> list[str]:
     return [_OLDER] if {"introduced": "0"} in events else []
 
 
-def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
+def _affected(survey: Survey, case: Case, title: str) -> Iterator[dict[str, Any]]:
     """Yield what is affected; precisions that are affected alike share one object."""
     alike: dict[str, dict[str, Any]] = {}
-    for one in _by_precision(survey, case):
+    for one in _by_precision(survey, case, title):
         specific = one["ecosystem_specific"]
         others = {key: value for key, value in specific.items() if key != "precisions"}
         first = alike.setdefault(json.dumps(one | {"ecosystem_specific": others}), one)
@@ -119,41 +128,42 @@ def _affected(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
     yield from alike.values()
 
 
-def _by_precision(survey: Survey, case: Case) -> Iterator[dict[str, Any]]:
+def _by_precision(survey: Survey, case: Case, title: str) -> Iterator[dict[str, Any]]:
     for key in survey.series(case.name):
         workaround, device, precision = key
-        found = survey.affected(case, key) if workaround == PLAIN else None
-        if found is not None:
-            yield {
-                "package": {
-                    "ecosystem": "PyPI",
-                    "name": found.package,
-                    "purl": f"pkg:pypi/{found.package}",
-                },
-                "ranges": [
-                    {
-                        "type": "ECOSYSTEM",
-                        "events": [event for one in found.intervals for event in _events(one)],
+        for bug in survey.affected(case, key) if workaround == PLAIN else ():
+            if bug.title == title:
+                yield {
+                    "package": {
+                        "ecosystem": "PyPI",
+                        "name": bug.package,
+                        "purl": f"pkg:pypi/{bug.package}",
                     },
-                    *_git_range(survey, case, found.package, (device, precision)),
-                ],
-                "versions": [version for one in found.intervals for version in one.failing],
-                "ecosystem_specific": {"precisions": [precision.value], "device": device.value},
-            }
+                    "ranges": [
+                        {
+                            "type": "ECOSYSTEM",
+                            "events": [event for span in bug.intervals for event in _events(span)],
+                        },
+                        *_git_range(survey, case, bug, (device, precision)),
+                    ],
+                    "versions": [version for span in bug.intervals for version in span.failing],
+                    "ecosystem_specific": {"precisions": [precision.value], "device": device.value},
+                }
 
 
 def _git_range(
-    survey: Survey, case: Case, package: str, measured: tuple[Device, Precision]
+    survey: Survey, case: Case, bug: Affected, measured: tuple[Device, Precision]
 ) -> Iterator[dict[str, Any]]:
     """Yield the range of commits: only where every break and fix was pinned to one."""
     rows = [
         row
         for row in survey.commits.values()
         if (row.case, row.workaround, row.device, row.precision) == (case.name, PLAIN, *measured)
+        and (row.at if row.change == "break" else row.before) in bug.failing
     ]
     kinds = {"break": "introduced", "fix": "fixed"}
     events = {(kinds[row.change], row.commit): row.date for row in rows}
-    if not all(row.commit and row.package == package for row in rows):
+    if not all(row.commit and row.package == bug.package for row in rows):
         return
     if "introduced" in {kind for kind, _ in events}:
         yield {
@@ -172,8 +182,9 @@ def _events(interval: Interval) -> Iterator[dict[str, str]]:
         yield {"last_affected": interval.last}
 
 
-def _references(case: Case, published: Published) -> Iterator[dict[str, str]]:
-    fixes = dict.fromkeys(one.fixed_by for one in case.block.fails if one.fixed_by)
+def _references(case: Case, title: str, published: Published) -> Iterator[dict[str, str]]:
+    described = [entry for entry in case.block.fails if case.title_of(entry) == title]
+    fixes = dict.fromkeys(entry.fixed_by for entry in described if entry.fixed_by)
     found = [("REPORT", report) for report in case.block.reports]
     found += [("FIX", fix) for fix in fixes]
     if published.base_url:

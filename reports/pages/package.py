@@ -142,20 +142,19 @@ def _worst_first(found: Iterable[Alone]) -> tuple[Alone, ...]:
 
 def _alone(survey: Survey, package: str) -> Iterator[Alone]:
     for case in survey.cases.values():
-        alike: dict[tuple[str, tuple[str, ...], str, bool], list[Precision]] = {}
+        alike: dict[tuple[str, str, tuple[str, ...], str, bool], list[Precision]] = {}
         for key, rows in survey.series(case.name).items():
             workaround, _, precision = key
-            found = survey.affected(case, key)
-            if found is not None and found.package == package:
-                texts = tuple(interval.text for interval in found.intervals)
-                failing = [name for name, row in rows.items() if row.seen.reading.fails]
-                is_open = not found.intervals[-1].fixed
-                same = workaround, texts, survey.spans(failing), is_open
-                alike.setdefault(same, []).append(precision)
-        for (workaround, texts, releases, is_open), precisions in alike.items():
+            for bug in survey.affected(case, key):
+                if bug.package == package:
+                    texts = tuple(interval.text for interval in bug.intervals)
+                    releases = survey.spans([name for name in rows if name in bug.failing])
+                    same = bug.title, workaround, texts, releases, not bug.intervals[-1].fixed
+                    alike.setdefault(same, []).append(precision)
+        for (title, workaround, texts, releases, is_open), precisions in alike.items():
             yield Alone(
                 case=visible(case.name),
-                title=visible(case.block.title),
+                title=visible(title),
                 href=page_of(case.name),
                 workaround=visible(workaround),
                 precisions=join([*precisions]),

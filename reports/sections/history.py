@@ -97,31 +97,42 @@ def _spans(
         return recorded(survey, case, [seen[name].cell for name in environments if name in seen])
 
     plain = Cell(case.name, PLAIN, "", precision, device)
-    decides = survey.affected(case, (PLAIN, device, precision))
-    if decides is not None and decides.package != TRANSFORMERS:
-        failing = [name for name, row in seen.items() if row.reading.fails]
+    bugs = survey.affected(case, (PLAIN, device, precision))
+    others = [bug for bug in bugs if bug.package != TRANSFORMERS]
+    for bug in others:
         passing = {
-            survey.by_name[name].version(decides.package)
+            survey.by_name[name].version(bug.package)
             for name, row in seen.items()
             if row.reading.fails is False
         }
-        where = f"seen on {survey.spans(failing)}"
-        spans = _of_package(decides, passing, device, where, pulls(failing))
-        yield from (_with_commits(survey, plain, decides.package, span) for span in spans)
-        return
+        where = f"seen on {survey.spans([name for name in seen if name in bug.failing])}"
+        where += _another(case, [bug.title])
+        spans = _of_package(bug, passing, device, where, pulls(bug.failing))
+        yield from (_with_commits(survey, plain, bug.package, span) for span in spans)
+    elsewhere = {name for bug in others for name in bug.failing}
+    seen = {name: row for name, row in seen.items() if name not in elsewhere}
     for axis in survey.axes(case):
         able = [point for point in axis if not _is_absent(survey, case, point.environment)]
         at = dict(able)
         for span in ranges_along(axis, seen):
             fixing = pulls(at[label] for label in span.releases)
             found = _of_releases(survey, axis, [*at], span, device, fixing)
+            failing = {at[label] for label in span.releases}
+            titles = [bug.title for bug in bugs if bug.failing & failing]
+            note = (found.note + _another(case, titles)).removeprefix("; ")
             broke, fixed = (
                 (link_to_commit(commit, fixing),) if commit else ()
                 for commit in ends(survey.commits, plain, axis, span)
             )
             origin = replace(found.origin, commits=broke)
             mend = found.mend and replace(found.mend, commits=fixed)
-            yield replace(found, origin=origin, mend=mend)
+            yield replace(found, origin=origin, mend=mend, note=note)
+
+
+def _another(case: Case, titles: Iterable[str]) -> str:
+    """Return the bugs among some titles that are not the one of the case's title."""
+    others = [title for title in titles if title != case.block.title]
+    return "".join(f"; another bug: {visible(title)}" for title in others)
 
 
 def _with_commits(survey: Survey, plain: Cell, package: str, span: FailingSpan) -> FailingSpan:

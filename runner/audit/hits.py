@@ -28,6 +28,7 @@ from repromatrix.runner.audit.questions import (
 from repromatrix.runner.audit.torches import release_of
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.evidence.snapshot import Snapshot
+from repromatrix.runner.judging.ranges import bug_of
 from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import PLAIN, Case
@@ -63,6 +64,10 @@ class Hit:
     """A case that fails at somebody's versions."""
 
     case: Case
+    title: str
+    """That of the bug: a case may fail with another one than its own."""
+    at_fault: str
+    """The package with the fault."""
     stands: tuple[CellAnswer, ...]
     """One for each precision in which it fails."""
     verdict: Verdict
@@ -224,10 +229,14 @@ def _hit(
     def tried(name: str, cell: CellAnswer) -> CellAnswer:
         return answer(position, name, cell.precision, cell.device, known)
 
+    seen = cells[0].rests_on[0]
+    title, at_fault = bug_of(case, seen, known.environments[seen.cell.environment])
     return Hit(
         case=case,
+        title=title,
+        at_fault=at_fault,
         stands=tuple(cells),
-        verdict=as_described(case, cells[0].rests_on[0], known),
+        verdict=as_described(case, seen, known),
         by_shared_code=case.block.is_by_shared_code(models),
         of_any_model=bool(models) and case.block.is_about_any_model,
         differences=tuple(_differences(case, cells[0], installed, known)),

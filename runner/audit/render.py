@@ -301,7 +301,7 @@ def _each(audit: Audit, terms: AuditTerms) -> Iterator[Listing]:
         pin = [f"pinned at {place.file}:{place.line}"] if place and place.line else []
         error = Code(shorten(hit.seen.headline, _WIDE))
         cells = f": {_precisions(hit.stands)}, {levels_of(hit.stands)}{_mark(hit)}"
-        lines: list[Line] = [block.title, met, error, *pin, *rests_on, *avoiding(hit)]
+        lines: list[Line] = [hit.title, met, error, *pin, *rests_on, *avoiding(hit)]
         yield Listing((_name(hit, terms), cells), lines)
 
 
@@ -521,7 +521,8 @@ def _installed(mine: Installed) -> dict[str, Any]:
 def _hit(hit: Hit) -> dict[str, Any]:
     return {
         "case": hit.case.name,
-        "title": hit.case.block.title,
+        "title": hit.title,
+        "at-fault": hit.at_fault,
         "area": hit.case.block.area,
         "models": list(hit.case.block.models),
         "trigger": list(hit.case.block.triggers),

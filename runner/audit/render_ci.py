@@ -37,7 +37,7 @@ def _message(hit: Hit, terms: AuditTerms) -> str:
     """Return what hits and what avoids it, on lines of its own."""
     link = link_of(hit.case, terms)
     lines = [
-        hit.case.block.title,
+        hit.title,
         shorten(hit.seen.headline, _WIDE),
         *sources(hit),
         *avoiding(hit),

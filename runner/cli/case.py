@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+import typer
+
 from repromatrix.runner import project
 from repromatrix.runner.bisect.releases import failing_precisions
 from repromatrix.runner.cli.options import (
@@ -17,7 +19,7 @@ from repromatrix.runner.cli.options import (
     only_case,
     print_stdout,
 )
-from repromatrix.runner.errors import Conflict, ExitCode, Problem, refuse
+from repromatrix.runner.errors import Conflict, ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.known_bugs import failing_series, known_bug
@@ -30,7 +32,7 @@ from repromatrix.runner.project import Project
 from repromatrix.runner.scripts.plain import plain
 from repromatrix.runner.text import join
 
-_PRECISION = "--precision"
+_ENTRY, _PRECISION = "--entry", "--precision"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +50,14 @@ class CaseOptions:
             *Precision,
         ),
     ] = ""
-    report: Annotated[bool, "Print an issue for the project whose bug it is, to paste."] = False
+    report: Annotated[bool, "Print an issue for the project at fault, to paste."] = False
+    entry: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="With --report: the bug of the Nth entry of `fails` (by default the title's).",
+        ),
+    ] = None
 
 
 @command("case")
@@ -60,11 +69,13 @@ def print_case(paths: Paths, options: CaseOptions, console: Console) -> ExitCode
     if options.precision and not (options.plain or options.report):
         what = "a case is printed with all its precisions"
         raise refuse(Problem(_PRECISION, what, "Add --plain or --report."))
+    if options.entry is not None and not options.report:
+        raise refuse(Problem(_ENTRY, "only an issue is about one entry", "Add --report."))
     loaded = load_scripts(paths, [options.case])
     case = only_case(loaded, options.case)
     precision = Precision(options.precision) if options.precision else None
     if options.report:
-        print_stdout(_issue(loaded, case, precision, console))
+        print_stdout(_issue(loaded, case, precision, options.entry, console))
     elif options.plain:
         failing = failing_precisions(case, PLAIN, loaded.matrix.torch.version)
         if not (precision or failing):
@@ -76,14 +87,20 @@ def print_case(paths: Paths, options: CaseOptions, console: Console) -> ExitCode
     return ExitCode.AS_EXPECTED
 
 
-def _issue(loaded: Project, case: Case, precision: Precision | None, console: Console) -> str:
+def _issue(
+    loaded: Project, case: Case, precision: Precision | None, number: int | None, console: Console
+) -> str:
     """Return the issue about the newest failure; raises RunnerError where none is known.
 
     Prints what to know before it is sent.
     """
+    entries = case.block.fails
+    if number is not None and not 1 <= number <= len(entries):
+        raise refuse(InvalidValue(_ENTRY, number, f"a number from 1 to {len(entries)}"))
+    title = case.title_of(entries[number - 1] if number else None)
     rows = answers.both(loaded.paths, line_printer(console, "yellow"), {case.name})
     environments = project.informed(loaded, rows).environments
-    series = failing_series(case, environments, rows)
+    series = failing_series(case, environments, rows, title)
     chosen = precision or next(iter(series), None)
     if chosen is None or chosen not in series:
         where, within = (_PRECISION, f" in {precision}") if precision else (CASE, "")
@@ -91,10 +108,8 @@ def _issue(loaded: Project, case: Case, precision: Precision | None, console: Co
         fix = f"It fails in {join([*series])}." if series else fix
         what = f"no result shows that {case.name} fails{within}"
         raise refuse(Problem(where, what, fix), ExitCode.NOT_REPRODUCED)
-    bug, block = (
-        known_bug(case, environments, series, chosen, known_commits(loaded.paths)),
-        case.block,
-    )
+    block, commits = case.block, known_commits(loaded.paths)
+    bug = known_bug(case, environments, series, chosen, commits, title)
     console.print("Nothing was sent. Read it, and look for an issue that is open already.")
     if bug.fixed:
         console.print(f"It is fixed in {bug.fixed}: there is nothing left to mend.")

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from repromatrix.runner.evidence.answering import answering_rows
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit, ends
 from repromatrix.runner.judging.issue import KnownBug
-from repromatrix.runner.judging.ranges import Axis, affected, axes, ranges_along
+from repromatrix.runner.judging.ranges import Axis, affected, axes, bug_of, ranges_along
 from repromatrix.runner.markdown import plain
-from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -23,17 +23,19 @@ Seen = Mapping[str, Observation]
 
 
 def failing_series(
-    case: Case, environments: Mapping[str, Environment], rows: Iterable[Observation]
+    case: Case, environments: Mapping[str, Environment], rows: Iterable[Observation], title: str
 ) -> dict[Precision, Seen]:
     """Return what is known of the precisions that fail, on the first device on which one does.
 
-    What an interpreter of this machine does is left out: nobody else can repeat it.
+    Failures of other bugs than the one with this title are left out, and so is what an interpreter
+    of this machine does: only this machine can repeat it.
     """
     series: dict[tuple[Device, Precision], dict[str, Observation]] = {}
     for cell, row in answering_rows(rows, {case.name: case}, environments).items():
         known = environments.get(cell.environment)
-        is_ours = (cell.case, cell.workaround) == (case.name, PLAIN)
-        if is_ours and known is not None and known.source is not Source.INTERPRETER:
+        if known is None or known.source is Source.INTERPRETER or cell.workaround:
+            continue
+        if not row.reading.fails or bug_of(case, row, known)[0] == title:
             series.setdefault((cell.device, cell.precision), {})[cell.environment] = row
     failing = {
         (device, precision): series[device, precision]
@@ -45,14 +47,15 @@ def failing_series(
     return {precision: seen for (device, precision), seen in failing.items() if device is first}
 
 
-def known_bug(
+def known_bug(  # noqa: PLR0913, PLR0917 - what an issue says
     case: Case,
     environments: Mapping[str, Environment],
     series: Mapping[Precision, Seen],
     precision: Precision,
     commits: Mapping[ChangeKey, PinnedCommit],
+    title: str,
 ) -> KnownBug:
-    """Return what is known of a case in a precision in which it fails, as `series` says."""
+    """Return what is known of a bug in a precision in which it fails, as `series` says."""
     seen = series[precision]
     along = axes(case, environments)
     failing = [(axis, found) for axis in along if (found := ranges_along(axis, seen))]
@@ -62,6 +65,7 @@ def known_bug(
     changes = [ends(commits, row.cell, one, found[-1]) for one, found in failing]
     return KnownBug(
         case=case,
+        title=title,
         package=package,
         failing=row,
         packages={**environments[row.cell.environment].pins, **row.provenance.packages},
@@ -75,10 +79,10 @@ def known_bug(
 def _versions(
     case: Case, environments: Mapping[str, Environment], along: Sequence[Axis], seen: Seen
 ) -> tuple[str, list[str], str]:
-    """Return the package whose bug it is, the versions that fail in words, and what fixed it."""
-    deciding = affected(along, environments, seen)
+    """Return the package at fault, the versions that fail in words, and what fixed it."""
     found = [one for axis in along for one in ranges_along(axis, seen)]
-    if deciding is None:
+    deciding = next(iter(affected(case, environments, seen)), None)
+    if deciding is None:  # only `main` fails
         reported = filter(None, map(_REPOSITORY.match, case.block.reports))
         package = next((each[1] for each in reported), TRANSFORMERS)
         return package, [one.text for one in found], found[-1].until

@@ -69,8 +69,9 @@ class KnownBug:
     """What an issue says of a case that fails."""
 
     case: Case
+    title: str
     package: str
-    """Whose bug it is."""
+    """The one at fault."""
     failing: Observation
     """The newest failure."""
     packages: Mapping[str, str]
@@ -99,7 +100,7 @@ def issue(bug: KnownBug, script: str) -> str:
         ("Expected behavior", "\n\n".join(_behaviour(bug))),
     )
     text = "".join(f"\n### {heading}\n\n{content}\n" for heading, content in sections)
-    return f"# {printable(bug.case.block.title)}\n{text}"
+    return f"# {printable(bug.title)}\n{text}"
 
 
 def _system(bug: KnownBug) -> Iterator[str]:

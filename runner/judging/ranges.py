@@ -1,4 +1,4 @@
-"""Where an answer changes along versions; axes, failing ranges, the package that decides. Pure.
+"""Where an answer changes along versions; axes, failing ranges, what a bug affects. Pure.
 
 Ranges are derived from measured cells, never typed by hand. A pair shows that nothing else has to
 change; that no measured environment contradicts it shows that its version is enough.
@@ -13,6 +13,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from packaging.version import Version
 
+from repromatrix.runner.judging.verdicts import described, expected
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source, belongs
 from repromatrix.runner.model.environment_name import taken_apart, with_extras
@@ -177,7 +178,9 @@ def _end(fixed: str) -> str:
     return f"fixed in {fixed}" if fixed else "not fixed"
 
 
-def failing_ranges(order: Sequence[str], seen: Mapping[str, Observation]) -> tuple[Range, ...]:
+def failing_ranges(
+    order: Sequence[str], seen: Mapping[str, Observation | None]
+) -> tuple[Range, ...]:
     """Derive the ranges in which a cell fails along an ordered list of releases.
 
     `seen` maps a release to its observation for one case, workaround, precision and device.
@@ -236,35 +239,57 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Affected:
-    """The package whose versions decide one series of a case, and those that fail."""
+    """The versions of the package at fault in which one bug of a case fails."""
 
+    title: str
     package: str
     intervals: tuple[Interval, ...]
+    failing: frozenset[str]
+    """The environments in which it was measured to fail."""
 
 
 def affected(
-    along: Sequence[Axis],
-    environments: Mapping[str, Environment],
-    seen: Mapping[str, Observation],
-) -> Affected | None:
-    """Return the versions that one series of a case hits; None where it fails nowhere known.
+    case: Case, environments: Mapping[str, Environment], seen: Mapping[str, Observation]
+) -> tuple[Affected, ...]:
+    """Return what one series of a case hits: each bug with the package that its entry blames.
 
-    They are those of transformers, unless another package was measured to decide: then a range of
-    transformers would be wrong. None also where no single package decides. `along` are the axes
-    of the case, `seen` maps an environment to its observation.
+    `seen` maps an environment to its observation. A version is safe only if the case passes in an
+    environment that holds it and this bug fails in none: packages move together from lock to lock.
     """
-    releases, *pairs = along
-    if any(ranges_along(pair, seen) for pair in pairs):
-        return deciding(pairs, environments, seen)
-    order = [
-        point for point in releases if environments[point.environment].source is Source.RELEASE
-    ]
-    rows = {point.label: seen[point.environment] for point in order if point.environment in seen}
-    found = intervals([point.label for point in order], rows)
-    return Affected(package=TRANSFORMERS, intervals=found) if found else None
+    bugs: dict[tuple[str, str], set[str]] = {}
+    for name, row in seen.items():
+        if row.reading.fails:
+            bugs.setdefault(bug_of(case, row, environments[name]), set()).add(name)
+    hits = []
+    for (title, package), failing in bugs.items():
+        by_version: dict[str, list[Observation | None]] = {}
+        for name, row in seen.items():
+            held = environments[name]
+            if held.source.has_lock and (version := held.version(package)):
+                is_other = row.reading.fails and name not in failing
+                by_version.setdefault(version, []).append(None if is_other else row)
+        telling = {version: max(rows, key=_tells) for version, rows in by_version.items()}
+        if spans := intervals(sorted(telling, key=Version), telling):
+            here = frozenset(failing)
+            hits.append(Affected(title=title, package=package, intervals=spans, failing=here))
+    return tuple(hits)
 
 
-def intervals(order: Sequence[str], seen: Mapping[str, Observation]) -> tuple[Interval, ...]:
+def bug_of(case: Case, row: Observation, environment: Environment) -> tuple[str, str]:
+    """Return the title of a failure and the package at fault; of an unexpected one, the case's."""
+    entry = expected(case, row.cell, environment)
+    if entry is None or not described(entry, row):
+        own = [entry for entry in case.block.fails if not entry.title]
+        return case.block.title, (own[0].package if own else "") or TRANSFORMERS
+    return case.title_of(entry), entry.package or TRANSFORMERS
+
+
+def _tells(row: Observation | None) -> tuple[bool, bool, bool]:
+    """Rank the rows of one version: a failure speaks for it, then a pass, then what applies."""
+    return fails(row) is True, fails(row) is False, not _is_absent(row)
+
+
+def intervals(order: Sequence[str], seen: Mapping[str, Observation | None]) -> tuple[Interval, ...]:
     """Derive what is affected along versions, oldest first; `seen` has what was seen of each.
 
     Only a pass was measured to be safe, so that a gap beside a failure counts as affected. A
@@ -289,52 +314,5 @@ def intervals(order: Sequence[str], seen: Mapping[str, Observation]) -> tuple[In
     return tuple(found)
 
 
-def deciding(
-    pairs: Sequence[Axis],
-    environments: Mapping[str, Environment],
-    seen: Mapping[str, Observation],
-) -> Affected | None:
-    """Return the package that decides one series of a case, as far as it was measured to alone.
-
-    `pairs` are the axes behind the releases, `seen` maps an environment to its observation.
-    """
-    packages = {
-        _changed(axis, environments)
-        for axis in pairs
-        if {True, False} <= {fails(seen.get(point.environment)) for point in axis}
-    }
-    if len(packages) != 1 or not (package := packages.pop()):
-        return None
-    versions: dict[str, list[Observation]] = {}
-    for name, row in seen.items():
-        if version := environments[name].version(package):
-            versions.setdefault(version, []).append(row)
-    if any({True, False} <= set(map(fails, rows)) for rows in versions.values()):
-        return None
-    telling = {version: max(rows, key=_tells) for version, rows in versions.items()}
-    found = intervals(sorted(versions, key=Version), telling)
-    return Affected(package=package, intervals=found) if found else None
-
-
-def _tells(row: Observation) -> tuple[bool, bool]:
-    """Rank the rows of one version: one that was judged speaks for it, then one that applies."""
-    return fails(row) is not None, not _is_absent(row)
-
-
 def _is_absent(row: Observation | None) -> bool:
     return row is not None and row.reading is Reading.ABSENT
-
-
-def _changed(axis: Axis, environments: Mapping[str, Environment]) -> str:
-    """Return the one package that changes along the axis of a pair, nothing where several do.
-
-    Between two stacks much more changes than the program that they are named after.
-    """
-    pairs = [
-        point.environment for point in axis if environments[point.environment].source is Source.PAIR
-    ]
-    packages = [package for name in pairs[:1] for package, _ in taken_apart(name).changed]
-    if len(packages) != 1:
-        return ""
-    versions = {environments[point.environment].version(packages[0]) for point in axis}
-    return packages[0] if len(versions) > 1 else ""

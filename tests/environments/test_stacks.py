@@ -20,7 +20,7 @@ from repromatrix.runner.cli.lock import pin
 from repromatrix.runner.document import write
 from repromatrix.runner.environments import locks
 from repromatrix.runner.errors import ExitCode, RunnerError
-from repromatrix.runner.judging.ranges import Point, axes, deciding
+from repromatrix.runner.judging.ranges import Point, axes
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Source, belongs, obstacles
 from repromatrix.runner.model.environment_name import stacked
@@ -133,18 +133,6 @@ def test_the_versions_of_a_stack_are_an_axis_of_their_own() -> None:
         ),
     )
     assert len(axes(case(), _stacks())) == 1
-
-
-def test_two_stacks_do_not_say_which_package_decides() -> None:
-    """Between them everything else differs, too."""
-    known = _stacks()
-    _, versions = axes(case(dependencies=NEEDS), known)
-    told = {
-        "ms-swift3.3.0": seen(Outcome.FAILS, cell("ms-swift3.3.0")),
-        "ms-swift3.10.0": seen(Outcome.PASSES, cell("ms-swift3.10.0")),
-    }
-
-    assert deciding([versions], known, told) is None
 
 
 def test_a_stack_is_selected_by_its_name_and_by_no_specifier() -> None:

@@ -39,9 +39,9 @@ def told(
 ) -> KnownBug:
     """Return what an issue says in bf16."""
     held = held or RELEASES
-    series = failing_series(of, held, every)
+    series = failing_series(of, held, every, of.block.title)
     commits = {ChangeKey(*BROKEN[:7]): BROKEN}
-    return known_bug(of, held, series, Precision.BF16, commits)
+    return known_bug(of, held, series, Precision.BF16, commits, of.block.title)
 
 
 def test_the_newest_failure_of_a_live_bug_is_told_with_its_commit() -> None:
@@ -66,7 +66,8 @@ def test_a_bug_that_is_fixed_says_where() -> None:
 def test_a_bug_of_another_package_is_told_by_its_versions() -> None:
     pair = environment("4.50.0+peft0.16.0", source=Source.PAIR, peft="0.16.0")
     held = {"4.50.0": environment("4.50.0", peft="0.15.0"), pair.name: pair}
-    toy = case(f'environments = ["{pair.name}"]\n{BREAKS}')
+    blamed = BREAKS.replace("when", 'at-fault = "peft"\nwhen')
+    toy = case(f'environments = ["{pair.name}"]\n{blamed}')
     every = [seen(Outcome.FAILS, cell("4.50.0")), seen(Outcome.PASSES, cell(pair.name))]
 
     bug = told(every, toy, held)
@@ -86,4 +87,4 @@ def test_nothing_fails_where_only_an_interpreter_of_this_machine_does() -> None:
     mine = environment("mine", source=Source.INTERPRETER)
     every = [*rows("++++"), seen(Outcome.FAILS, cell("mine"))]
 
-    assert failing_series(TOY, {**RELEASES, "mine": mine}, every) == {}
+    assert failing_series(TOY, {**RELEASES, "mine": mine}, every, TOY.block.title) == {}

@@ -33,6 +33,7 @@ def bug(failing: Observation | None = None, package: str = "transformers") -> Kn
     """Return what is known of a toy that breaks."""
     return KnownBug(
         case=case(BREAKS),
+        title="A toy breaks",
         package=package,
         failing=failing or seen(Outcome.FAILS),
         packages={"transformers": "4.50.3", "peft": "0.15.0", "torch": "2.13.0"},

@@ -6,15 +6,22 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import seen
+from factories import BREAKS, case, cell, environment, failed, seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.judging.ranges import Range, failing_ranges, intervals, segments
-from repromatrix.runner.model.outcomes import Exercised, Outcome
+from repromatrix.runner.judging.ranges import (
+    Interval,
+    Range,
+    affected,
+    failing_ranges,
+    intervals,
+    segments,
+)
+from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
-    from repromatrix.runner.model.observation import Observation
+    from repromatrix.runner.model.observation import Failed, Observation
 
 SAYS = {
     "bad": seen(Outcome.FAILS),
@@ -144,3 +151,38 @@ def test_an_interval_holds_every_failing_version_and_none_that_is_safe(what: lis
     assert [name for one in found for name in one.failing] == failing
     assert all(said[name] for name in failing)
     assert not any(said[name] for name, word in zip(order, what, strict=True) if word in safe)
+
+
+TWO_BUGS = f"""{BREAKS}
+[[tool.repromatrix.fails]]
+title = "Another toy breaks"
+when = ["peft<0.16"]
+precisions = ["fp16"]
+raises = "KeyError"
+match = "peft breaks"
+"""
+
+
+def test_each_bug_affects_the_versions_of_the_package_at_fault() -> None:
+    """A lock moves both packages: what fails with an older peft says nothing of transformers."""
+    toy = case(TWO_BUGS)
+    held = {
+        name: environment(name, peft=version)
+        for name, version in {"4.49.0": "0.14.0", "4.50.0": "0.15.0", "4.51.0": "0.16.0"}.items()
+    }
+
+    def hit(how: Failed, precision: Precision, *failing: str) -> list[tuple[object, ...]]:
+        rows = {
+            name: seen(Outcome.FAILS, cell(name, precision), how=how)
+            if name in failing
+            else seen(Outcome.PASSES, cell(name, precision))
+            for name in held
+        }
+        return [(bug.title, bug.package, *bug.intervals) for bug in affected(toy, held, rows)]
+
+    assert hit(failed(), Precision.BF16, "4.50.0") == [
+        ("A toy breaks", "transformers", Interval("4.50.0", "4.51.0", "", ("4.50.0",)))
+    ]
+    assert hit(failed("KeyError", "peft breaks"), Precision.FP16, "4.49.0", "4.50.0") == [
+        ("Another toy breaks", "peft", Interval("", "0.16.0", "", ("0.14.0", "0.15.0")))
+    ]

@@ -129,8 +129,9 @@ def test_precisions_that_are_affected_alike_are_one_object() -> None:
         assert same is not None
         return replace(seen, outcome=same.outcome, failed=same.failed)
 
-    [both] = osv.entry(surveyed(run), CASE, PUBLISHED, [])["affected"]
-    [one] = osv.entry(surveyed(published_run), CASE, PUBLISHED, [])["affected"]
+    [both_entries] = osv.entries_of(surveyed(run), CASE, PUBLISHED, [])
+    [one_entry] = osv.entries_of(surveyed(published_run), CASE, PUBLISHED, [])
+    [both], [one] = both_entries["affected"], one_entry["affected"]
 
     assert both["ecosystem_specific"] == {"precisions": ["bf16", "fp16"], "device": "cpu"}
     assert one["ecosystem_specific"] == {"precisions": ["bf16"], "device": "cpu"}

@@ -122,7 +122,9 @@ def test_what_is_not_fixed_has_no_mend_and_a_gap_before_a_pass_is_said() -> None
 
 def test_where_the_version_of_a_package_decides_the_range_is_of_that_package() -> None:
     pairs = ["4.51.0+accelerate1.4.0", "4.51.0+accelerate1.6.0"]
-    case = replace(CASE, block=CASE.block.model_copy(update={"environments": tuple(pairs)}))
+    blamed = [entry.model_copy(update={"at_fault": "accelerate"}) for entry in CASE.block.fails]
+    update = {"environments": tuple(pairs), "fails": tuple(blamed)}
+    case = replace(CASE, block=CASE.block.model_copy(update=update))
     environments = [
         *ENVIRONMENTS,
         *paired(pairs),

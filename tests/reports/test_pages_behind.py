@@ -36,7 +36,7 @@ from rendered import Markup, pages
 from repromatrix.reports.build import render
 from repromatrix.reports.exports.badges import Badge, Colour, badges
 from repromatrix.reports.exports.badges import files as badge_files
-from repromatrix.reports.exports.osv import entry
+from repromatrix.reports.exports.osv import entries_of
 from repromatrix.reports.exports.rows import as_csv
 from repromatrix.reports.figures.releases import plots
 from repromatrix.reports.pages.changes import changes
@@ -201,8 +201,9 @@ def test_a_package_says_what_came_with_its_versions_and_what_else_changed() -> N
 def test_a_package_names_every_version_that_fails_not_only_that_of_its_pair() -> None:
     """It named peft 0.15.2 alone, which was measured as a pair, and not 0.14.0 beside it."""
     pairs = ["4.51.0+accelerate1.4.0", "4.51.0+accelerate1.6.0"]
-    block = CASE.block.model_copy(update={"environments": tuple(pairs)})
-    case = replace(CASE, block=block)
+    blamed = [entry.model_copy(update={"at_fault": "accelerate"}) for entry in CASE.block.fails]
+    update = {"environments": tuple(pairs), "fails": tuple(blamed)}
+    case = replace(CASE, block=CASE.block.model_copy(update=update))
     old = replace(ENVIRONMENTS[1], pins={**ENVIRONMENTS[1].pins, "accelerate": "1.3.0"})
     environments = [
         ENVIRONMENTS[0],
@@ -543,6 +544,11 @@ def _block(kind: str) -> str:
     return BLOCK.replace("title =", f'kind = "{kind}"\ntitle =')
 
 
+def entry(*told: Any) -> dict[str, Any]:  # noqa: ANN401 - as `entries_of` takes them
+    """Return the first entry of a case, empty where it has none."""
+    return next(entries_of(*told), {})
+
+
 def failing_too(release: str) -> Any:  # noqa: ANN401 - as JSON is
     """Return the entry of a case that fails in one more release."""
 
@@ -592,7 +598,8 @@ def decided_by_peft(
         ),
         replace(column, name=name, source=Source.PAIR, pins=pinned),
     ]
-    block = CASE.block.model_copy(update={"environments": (name,)})
+    blamed = [entry.model_copy(update={"at_fault": "peft"}) for entry in CASE.block.fails]
+    block = CASE.block.model_copy(update={"environments": (name,), "fails": tuple(blamed)})
     of = replace(CASE, block=block)
     passing, broken = (
         next(row.seen for row in judged() if row.seen.outcome is outcome)
@@ -635,11 +642,12 @@ def test_what_another_package_decides_is_told_along_its_versions(
     ]
 
 
-def test_where_one_version_both_fails_and_passes_nothing_is_told() -> None:
-    assert decided_by_peft({"0.14.0": False, "0.15.0": False}) == {}
-    assert decided_by_peft({"0.14.0": True, "0.15.0": False}, pair=False)["affected"][0]["package"][
-        "name"
-    ] == ("transformers")
+def test_a_version_that_fails_anywhere_is_told() -> None:
+    alone = decided_by_peft({"0.14.0": False, "0.15.0": False})["affected"]
+    beside = decided_by_peft({"0.14.0": True, "0.15.0": False}, pair=False)["affected"]
+
+    assert alone == beside
+    assert [(each["package"]["name"], each["versions"]) for each in alone] == [("peft", ["0.14.0"])]
 
 
 def test_entries_hold_against_the_published_schema() -> None:
