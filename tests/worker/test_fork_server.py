@@ -689,25 +689,18 @@ def _with_others(tmp_path: Path, others: int, rank_0: str, rank_1: str) -> Path:
 
 
 @with_walls_and_without
-@pytest.mark.parametrize(
-    ("ranks", "others", "expected"),
-    [(2, 1, ("passes", None)), (2, 2, ("crashes", "TooManyProcesses")), (1, 2, ("passes", None))],
-    ids=["as many as it says", "more than it says", "it says nothing"],
-)
-def test_a_case_has_no_more_processes_than_it_says(  # noqa: PLR0913 - a value of each kind
-    start: Starter,
-    tmp_path: Path,
-    ranks: int,
-    others: int,
-    expected: tuple[str, str | None],
-    *,
-    walls: bool,
+def test_a_case_has_no_more_processes_than_it_says(
+    start: Starter, tmp_path: Path, *, walls: bool
 ) -> None:
-    path = _with_others(tmp_path, others, "pass", "time.sleep(1)")
+    one, two = (_with_others(tmp_path, others, "pass", "time.sleep(1)") for others in (1, 2))
+    asked = [request(one, 0, ranks=2), request(two, 1, ranks=2), request(two, 2, ranks=1)]
+    answers = dict(start(slots=3, sandbox=walls, cases=[one, two]).run(asked))
+    ended = {
+        number: (answer["outcome"], answer.get("error_class")) for number, answer in answers.items()
+    }
 
-    [(_, answer)] = start(sandbox=walls, cases=[path]).run([request(path, ranks=ranks)])
-
-    assert (answer["outcome"], answer.get("error_class")) == expected
+    # As many as it says, more than it says, and it says nothing.
+    assert ended == {0: ("passes", None), 1: ("crashes", "TooManyProcesses"), 2: ("passes", None)}
 
 
 def test_the_folder_of_a_cell_is_its_users_alone_and_has_a_name_of_its_own(
@@ -732,22 +725,22 @@ FILES = {
 
 
 @with_walls_and_without
-@pytest.mark.parametrize("kind", FILES)
-def test_a_cell_whose_files_take_too_much_of_the_disk_is_ended_alone(
-    start: Starter, tmp_path: Path, kind: str, *, walls: bool
+def test_cells_whose_files_take_too_much_of_the_disk_are_ended_alone(
+    start: Starter, tmp_path: Path, *, walls: bool
 ) -> None:
-    lines = ("import time", "from pathlib import Path", "MUCH = 16 << 20", FILES[kind])
-    takes = case(tmp_path, *lines, "time.sleep(60)", name="takes")
+    lines = ("import time", "from pathlib import Path", "MUCH = 16 << 20")
+    takes = [case(tmp_path, *lines, FILES[kind], "time.sleep(60)", name=kind) for kind in FILES]
     waits = case(tmp_path, "import time", "time.sleep(3)", name="waits")
-    worker = start(slots=3, sandbox=walls, cases=[takes, waits])
-    wanted = [request(takes, 0, disk=15), request(waits, 1, disk=15), request(takes, 2, seconds=3)]
-    answers = dict(worker.run(wanted))
+    worker = start(slots=5, sandbox=walls, cases=[*takes, waits])
+    wanted = [request(path, number, disk=15) for number, path in enumerate([*takes, waits])]
+    answers = dict(worker.run([*wanted, request(takes[0], 4, seconds=3)]))
     ended = {number: (one["outcome"], one.get("message")) for number, one in answers.items()}
+    too_much = ("crashes", "its files took more of the disk than a cell may have")
 
     assert ended == {
-        0: ("crashes", "its files took more of the disk than a cell may have"),
-        1: ("passes", None),
-        2: ("times-out", None),
+        **dict.fromkeys(range(3), too_much),
+        3: ("passes", None),
+        4: ("times-out", None),
     }
 
 
