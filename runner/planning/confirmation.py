@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs, cells_of
@@ -91,10 +91,7 @@ def _cells(grid: Axes, name: str) -> tuple[Cell, ...]:
 
 def _beside_changes(grid: Axes, releases: Sequence[str]) -> dict[str, list[Cell]]:
     """Return the cells of each release on one side of a change that cases expect."""
-    line = {name: grid.environments[name] for name in releases}
-    plain = Axes(
-        cases=grid.cases, environments=line, precisions=grid.precisions, device=grid.device
-    )
+    plain = replace(grid, environments={name: grid.environments[name] for name in releases})
     found: dict[str, list[Cell]] = {name: [] for name in releases}
     for cell, why in deciding(plain, {}).items():
         if why is Why.CHANGE:
@@ -146,32 +143,24 @@ def bounds(
     """
     cells: dict[Cell, bool] = {}
     releases: dict[str, bool] = {}
-    for turn, sample in _sampled(turns, confirming):
-        own = {cell: agrees[cell] for cell in sample if cell in agrees}
-        cells |= own
-        if own and turn.drawn:
-            name = turn.environment
-            releases[name] = releases.get(name, True) and all(own.values())
-    return _bound(cells.values()), _bound(releases.values())
-
-
-def _sampled(
-    turns: Iterable[Visit], confirming: Collection[Cell]
-) -> Iterator[tuple[Visit, tuple[Cell, ...]]]:
-    """Yield how far each turn came in the order that was drawn.
-
-    A cell that was to be measured anyway says nothing of that: those behind it may be missing.
-    """
     before: set[Cell] = set()
     for turn in turns:
+        # How far it came in the order that was drawn. A cell that was to be measured anyway says
+        # nothing of that: those behind it may be missing.
         anyway = before.union(turn.chosen)
         reached = [
             place
             for place, cell in enumerate(turn.at_random, 1)
             if cell in confirming and cell not in anyway
         ]
-        yield turn, turn.at_random[: max(reached, default=0)]
         before.update(turn.chosen)
+        sample = turn.at_random[: max(reached, default=0)]
+        own = {cell: agrees[cell] for cell in sample if cell in agrees}
+        cells |= own
+        if own and turn.drawn:
+            name = turn.environment
+            releases[name] = releases.get(name, True) and all(own.values())
+    return _bound(cells.values()), _bound(releases.values())
 
 
 def _bound(agreeing: Collection[bool]) -> Bound:

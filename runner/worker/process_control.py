@@ -103,20 +103,17 @@ def waited(pid: int) -> float:
         return 0.0
 
 
-def threads() -> int:
-    """Return the number of operating-system threads of this process; 1 where it cannot be known."""
-    try:
-        return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - pathlib costs more per fork
-    except OSError:
-        return 1
-
-
-def tasks(pid: int) -> int:
+def tasks(pid: int | str) -> int:
     """Return the number of threads of a process; 0 when it is gone."""
     try:
-        return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
+        return len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 - pathlib costs more per look
     except OSError:
         return 0
+
+
+def threads() -> int:
+    """Return the number of operating-system threads of this process; 1 where it cannot be known."""
+    return tasks("self") or 1
 
 
 def children(pid: int) -> list[int]:
