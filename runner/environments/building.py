@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import source_from_cache
 from itertools import takewhile
@@ -220,13 +220,18 @@ def share_bytecode(built: Path, folder: Path, versions: Mapping[str, str]) -> in
     here = site_packages(folder)
     shared = 0
     for name, version in versions.items():
-        sources = list(_sources(here, name, version)) if donors else []
         lenders = [(there, theirs[name]) for there, theirs in donors if name in theirs]
+        if not lenders:
+            continue
         # The one that is spelled most like it, which is also the same one where there is one.
-        near = max(lenders, key=lambda one: _alike(one[1], version), default=None)
-        if near is not None:
-            share = _link if near[1] == version else _copy
-            shared += _lend(near[0], here, sources, share)
+        near = max(lenders, key=lambda lender: _alike(lender[1], version))
+        share = _link if near[1] == version else _copy
+        for parent in _sources(here, name, version):
+            theirs, ours = near[0] / parent / "__pycache__", here / parent / "__pycache__"
+            if theirs.is_dir():
+                ours.mkdir(exist_ok=True)
+                compiled = list(os.scandir(theirs))
+                shared += sum(share(file.path, f"{ours}/{file.name}") for file in compiled)
     return shared
 
 
@@ -257,20 +262,6 @@ def _sources(here: Path, name: str, version: str) -> Iterator[str]:
             if file.endswith(".py") and parent not in seen:
                 seen.add(parent)
                 yield parent
-
-
-def _lend(
-    lender: Path, here: Path, folders: Iterable[str], share: Callable[[str, str], bool]
-) -> int:
-    """Share the compiled files of some folders; return how many."""
-    shared = 0
-    for folder in folders:
-        theirs, ours = lender / folder / "__pycache__", here / folder / "__pycache__"
-        if theirs.is_dir():
-            ours.mkdir(exist_ok=True)
-            compiled = list(os.scandir(theirs))
-            shared += sum(share(file.path, f"{ours}/{file.name}") for file in compiled)
-    return shared
 
 
 def _link(theirs: str, ours: str) -> bool:
