@@ -215,20 +215,17 @@ def test_the_witness_changes_no_outcome(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_nothing_is_left_of_a_run(way: str, request: pytest.FixtureRequest) -> None:
-    ran: Ran = request.getfixturevalue(way)
-
-    assert (ran.folders_left, ran.processes_left, ran.children_left) == ([], [], [])
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_process_in_a_session_of_its_own_ends_with_its_cell(
+def test_nothing_is_left_of_a_run_but_its_rows_with_what_was_printed_and_which_limit_was_hit(
     way: str, request: pytest.FixtureRequest
 ) -> None:
     ran: Ran = request.getfixturevalue(way)
-    pid = int(ran.seen("leaves_grandchild").measured["pid"])
+    hungry = {name for name, what in EXPECTED.items() if what == OUT_OF_MEMORY}
 
-    assert not is_alive(pid)
+    assert (ran.folders_left, ran.processes_left, ran.children_left) == ([], [], [])
+    assert not is_alive(int(ran.seen("leaves_grandchild").measured["pid"]))
+    output = ran.seen("prints_buffered").output
+    assert all(part in output for part in ("printed", " and complained"))
+    assert {name for name, one in ran.found.items() if one.seen.hit_limit} == hungry
 
 
 MEASURED = {
@@ -273,17 +270,6 @@ def test_a_flood_is_kept_by_its_first_and_last_words(forked: Ran) -> None:
     assert len(output) < 64 << 10
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_what_was_printed_is_kept_though_nobody_flushed_it(
-    way: str, request: pytest.FixtureRequest
-) -> None:
-    ran: Ran = request.getfixturevalue(way)
-    expected = {"printed", " and complained"}
-    actual = ran.seen("prints_buffered").output
-
-    assert expected == {part for part in expected if part in actual}
-
-
 def test_only_what_is_unexpected_or_hits_our_limit_is_repeated(forked: Ran) -> None:
     hungry = {name for name, what in EXPECTED.items() if what == OUT_OF_MEMORY}
 
@@ -299,17 +285,6 @@ def test_a_row_names_the_files_that_were_imported_without_their_place(forked: Ra
 
     assert expected.items() <= actual.items()
     assert not forked.seen("segfaults").provenance.imported
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_what_ran_out_of_memory_ran_into_our_limit(
-    way: str, request: pytest.FixtureRequest
-) -> None:
-    ran: Ran = request.getfixturevalue(way)
-
-    assert {name for name, one in ran.found.items() if one.seen.hit_limit} == {
-        name for name, what in EXPECTED.items() if what == OUT_OF_MEMORY
-    }
 
 
 def test_every_fake_passes_check(loaded: Project) -> None:
