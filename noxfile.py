@@ -89,8 +89,8 @@ def lint(session: nox.Session) -> None:
     older = ["--python-version", "3.10", "--follow-imports", "silent"]
     parts = [
         ["mypy"],
-        # A distribution is for these as well.
-        *(["mypy", "--python-version", f"3.{n}", "repromatrix"] for n in (12, 13, 14)),
+        # A distribution is for newer ones as well; what the newest takes, those between take too.
+        ["mypy", "--python-version", "3.14", "repromatrix"],
         ["mypy", *older, *INSIDE],
         ["ruff", "check", "."],
         ["ruff", "check", *encoding],
