@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import case_text
 from programs import finished
+from toys import copied
 
 from repromatrix.runner.paths import ROOT, Paths
 
@@ -26,18 +27,11 @@ LAST = '    NOT_RUN = "not-run"\n'
 ARM = re.compile(r"(?<=\| )Outcome\.NOT_RUN|(?<=case )Outcome\.NOT_RUN")
 
 
-def copied(folder: Path) -> None:
-    """Copy the source into a folder, where it may be changed."""
-    ignored = shutil.ignore_patterns("__pycache__", "site", "own-site", "published", "recipes")
-    for name in ("runner", "sweep", "tools", "reports", "repromatrix"):
-        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=ignored)
-    shutil.copy(ROOT / "pyproject.toml", folder)
-
-
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Return a copy of the source to which an outcome was added."""
     copied(tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     outcomes = tmp_path / ASKED[0]
     before = outcomes.read_text(encoding="utf-8")
     assert LAST in before

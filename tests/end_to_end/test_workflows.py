@@ -19,6 +19,7 @@ from histories import History, sources
 from needs import bubblewrap
 from programs import finished
 from small_checkout import Toy
+from toys import copied
 
 from repromatrix.runner.paths import ROOT, Paths
 
@@ -79,9 +80,8 @@ def test_every_action_has_a_version_no_shell_an_expression_and_every_job_only_it
 def checkout(folder: Path, *names: str) -> Path:
     """Return a checkout with fakes for its cases and nothing published."""
     made = folder / "checkout"
-    for part in ("repromatrix", "runner", "sweep", "tools", "reports", "environments"):
-        leave = shutil.ignore_patterns("__pycache__", "published", "recipes", "site", "own-*")
-        shutil.copytree(ROOT / part, made / part, ignore=leave, symlinks=True)
+    copied(made)
+    shutil.copytree(ROOT / "environments", made / "environments")
     (made / "cases").mkdir()
     for name in names:
         shutil.copy(corpus() / f"{name}.py", made / "cases")

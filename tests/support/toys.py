@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,8 +174,7 @@ def made(
 
     `more` are further cases, by name the code of each.
     """
-    for folder in ("repromatrix", "runner", "reports", "sweep", "tools"):
-        shutil.copytree(ROOT / folder, root / folder, ignore=_left_out, symlinks=True)
+    copied(root)
     checkout = Checkout(root=root, wheels=wheels)
     (checkout.home).mkdir()
     _environments(checkout)
@@ -190,9 +189,11 @@ def made(
     return checkout
 
 
-def _left_out(folder: str, names: Sequence[str]) -> set[str]:
-    left_out = {"reports": {"site", "own-site", "published"}, "sweep": {"recipes"}}
-    return left_out.get(Path(folder).name, set()) & {*names}
+def copied(folder: Path) -> None:
+    """Copy the source, and what was compiled of it, without what was published and drawn."""
+    ignored = shutil.ignore_patterns("published", "recipes", "site", "own-site")
+    for name in ("repromatrix", "runner", "reports", "sweep", "tools"):
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored, symlinks=True)
 
 
 def _environments(checkout: Checkout) -> None:
