@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 COMMAND = "$ repromatrix"
@@ -53,85 +54,59 @@ class Example:
         return f"{self.path.stem}: {self.title}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Block:
-    kind: str
-    text: str
+_PART = re.compile(
+    r"^(?P<ticks>`{3,})(?P<kind>.*)\n(?P<block>(?:.*\n)*?)(?P=ticks)$"
+    r"|^## (?P<title>.*)$|^Given (?P<given>.*?)\.?$",
+    re.MULTILINE,
+)
+"""A block, a heading, or what is given; what looks like another one inside of a block is none."""
 
 
 def read(path: Path) -> list[Example]:
     """Return the examples of a document, in its order."""
     top, *sections = _sections(path.read_text())
-    shared = tuple(_givens(_parts(top)))
+    shared = _givens(top)
     return [_example(path, shared, section) for section in sections]
 
 
 def rewritten(text: str, title: str, printed: Printed) -> str:
     """Return a document with what was printed in the place of what an example expected."""
     top, *sections = _sections(text)
-    mended = [_mended(one, printed) if _title(one) == title else one for one in sections]
+    begin = f"## {title}\n"
+    mended = [_mended(one, printed) if one.startswith(begin) else one for one in sections]
     return "".join([top, *mended]).rstrip("\n") + "\n"
 
 
 def _sections(text: str) -> list[str]:
-    """Cut a document in front of its headings; what looks like one inside of a block is none."""
-    found, fence = [""], ""
-    for line in text.splitlines(keepends=True):
-        ticks = re.match(r"(`{3,})", line)
-        if ticks and not fence:
-            fence = ticks[1]
-        elif line.rstrip("\n") == fence:
-            fence = ""
-        elif line.startswith("## ") and not fence:
-            found.append("")
-        found[-1] += line
-    return found
+    """Cut a document in front of its headings."""
+    begins = [part.start() for part in _PART.finditer(text) if part["title"] is not None]
+    return [text[begin:end] for begin, end in pairwise([0, *begins, len(text)])]
 
 
 def _example(path: Path, shared: Sequence[Given], section: str) -> Example:
-    parts = list(_parts(section))
-    blocks = {one.kind: one.text for one in parts if isinstance(one, _Block)}
+    blocks = {part["kind"]: part["block"] for part in _PART.finditer(section) if part["ticks"]}
     command, *more = blocks["console"].splitlines()
     assert command.startswith(COMMAND), f"{path}: {command} is no command"
     (code,) = [line.removeprefix("? ") for line in more] or ["0"]
     return Example(
         path=path,
-        title=_title(section),
-        givens=(*shared, *_givens(parts)),
+        title=section.partition("\n")[0].removeprefix("## "),
+        givens=(*shared, *_givens(section)),
         arguments=tuple(shlex.split(command.removeprefix(COMMAND))),
         printed=Printed(out=blocks.get("stdout", ""), err=blocks.get("stderr", ""), code=int(code)),
     )
 
 
-def _title(section: str) -> str:
-    return section.partition("\n")[0].removeprefix("## ")
-
-
-def _parts(text: str) -> Iterator[str | _Block]:
-    """Yield the lines of a section, and its blocks whole."""
-    lines = iter(text.splitlines())
-    for line in lines:
-        ticks = re.match(r"(`{3,})(.*)", line)
-        if not ticks:
-            yield line
-            continue
-        inside = iter(lines.__next__, ticks[1])
-        yield _Block(kind=ticks[2], text="".join(f"{one}\n" for one in inside))
-
-
-def _givens(parts: Iterator[str | _Block] | Sequence[str | _Block]) -> Iterator[Given]:
-    open_ = ""
-    for one in parts:
-        if isinstance(one, _Block):
-            if open_:
-                yield Given(text=open_, block=one.text)
-            open_ = ""
-        elif one.startswith("Given "):
-            text = one.removeprefix("Given ")
-            if text.endswith(":"):
-                open_ = text
-            else:
-                yield Given(text=text.removesuffix("."), block="")
+def _givens(text: str) -> tuple[Given, ...]:
+    """Return what is given, each with the block that follows where it ends in a colon."""
+    parts = [*_PART.finditer(text), None]
+    return tuple(
+        Given(
+            text=part["given"], block=below["block"] if below and part["given"][-1] == ":" else ""
+        )
+        for part, below in pairwise(parts)
+        if part and part["given"]
+    )
 
 
 def _mended(section: str, printed: Printed) -> str:
