@@ -47,7 +47,9 @@ def trouble(target: Target, content: bytes) -> str:
         with _bounded():
             target.read(content)
     except RunnerError as error:
-        return _unaddressed(error)
+        whole = all(fault.where and fault.what for fault in error.faults)
+        told = error.faults and whole and str(error).strip()
+        return "" if told else f"no address: {error}"[:100]
     except TooLongError:
         return HANG
     except Exception as error:  # noqa: BLE001 - that is what is looked for
@@ -56,12 +58,6 @@ def trouble(target: Target, content: bytes) -> str:
         at = f"{ours[-1].filename.removeprefix(f'{ROOT}/')} {ours[-1].name}" if ours else "a check"
         return f"{type(error).__name__} in {at}"
     return ""
-
-
-def _unaddressed(error: RunnerError) -> str:
-    faults = error.faults
-    whole = all(one.where and one.what for one in faults)
-    return "" if faults and whole and str(error).strip() else f"no address: {error}"[:100]
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import csv
 import dataclasses
 import functools
@@ -191,21 +192,16 @@ def ask(sides: Sequence[Side], question: Question) -> list[Printed]:
         for side in sides:
             running.append(side.start(question))  # noqa: PERF401 - whatever started is ended
         for program in running:
-            _wait(program, max(0.0, until - time.monotonic()))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.wait(max(0.0, until - time.monotonic()))
     finally:
         for program in running:
             program.terminate()
-            _wait(program, 10)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                program.wait(10)
             program.kill()
             program.wait()
     return [side.printed(one.returncode) for side, one in zip(sides, running, strict=True)]
-
-
-def _wait(program: subprocess.Popen[bytes], seconds: float) -> None:
-    try:
-        program.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return
 
 
 def differences(question: Question, printed: Sequence[Printed]) -> Iterator[str]:

@@ -192,8 +192,9 @@ time.sleep(600)
 def test_an_interrupted_comparison_leaves_no_process(tmp_path: Path) -> None:
     old = _checkout(tmp_path / "old")
     (old / "repromatrix" / "__main__.py").write_text(SLEEPS)
-    program: list[str | Path] = [sys.executable, ROOT / "checks" / "run.py", "same-answers"]
-    with started([*program, "--before", old, "--after", old], stderr=subprocess.PIPE) as asking:
+    words = ["same-answers", "--before", str(old), "--after", str(old)]
+    command = [sys.executable, str(ROOT / "checks" / "run.py"), *words]
+    with started(command, stderr=subprocess.PIPE) as asking:
         wait_until((old / "pid").exists)
         asking.terminate()
         _, told = asking.communicate(timeout=PATIENCE)
