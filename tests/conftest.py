@@ -5,8 +5,6 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
-import signal
-import sys
 from typing import TYPE_CHECKING
 
 import kept
@@ -85,15 +83,6 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     `--regenerate` runs in one: examples of one file are rewritten in turn.
     """
     return 0 if config.getoption("--regenerate") else (os.cpu_count() or 1) + 1
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport) -> None:
-    """Say at once which test a process died in, and how: what comes after may not end."""
-    code = report.node.gateway._io.popen.wait(timeout=10)
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    report.longrepr = f"{report.longrepr}, with {how}"
-    sys.stderr.write(f"\n{crashitem}: the process of this test ended with {how}.\n")
 
 
 @pytest.fixture(scope="session", autouse=True)

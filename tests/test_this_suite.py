@@ -131,25 +131,6 @@ def test_a_test_that_hangs_is_ended_with_the_stacks_of_all_threads(tmp_path: Pat
     assert "in waits_in_a_thread" in done.stdout
 
 
-DIES = """
-import os, pathlib, signal
-
-def test_dies():
-    if not pathlib.Path(__file__).with_name("died").exists():
-        pathlib.Path(__file__).with_name("died").touch()
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGALRM)
-"""
-
-
-def test_the_test_in_which_a_process_dies_is_named_with_its_signal(tmp_path: Path) -> None:
-    done = run(tmp_path, DIES, "-n", "1")
-    told = "test_made_up.py::test_dies: the process of this test ended with signal SIGALRM."
-
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
-    assert told in done.stderr
-
-
 def test_every_test_has_a_limit_and_a_longer_one_where_something_is_built(
     request: pytest.FixtureRequest,
 ) -> None:
