@@ -29,7 +29,6 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
 
 _INVERTED = "inverted "
-_OWN = "AssertionError"
 _LEFT_OUT = (Sabotage.LEFT_OUT_HOLDS, Sabotage.LEFT_OUT_FAILS)
 
 
@@ -101,8 +100,15 @@ def _known(loaded: Project, row: Observation) -> Known | None:
     if entry is None and row.outcome is Outcome.PASSES:
         return Known(cell, passes=True, asserts=False)
     if entry and row.outcome is Outcome.FAILS and described(entry, row):
-        return Known(cell, passes=False, asserts=_OWN in entry.raises)
+        return Known(cell, passes=False, asserts=asserts_itself(row))
     return None
+
+
+def asserts_itself(row: Observation) -> bool:
+    """Say whether it was an assertion of the case that failed, and none of a library."""
+    if row.failed is None or row.failed.error_class != "AssertionError":
+        return False
+    return "site-packages/" not in row.failed.traceback.rpartition('  File "')[2]
 
 
 def tried(loaded: Project, chosen: Sequence[Known]) -> list[Tried]:

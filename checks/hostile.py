@@ -144,18 +144,17 @@ def _is(seen: str, what: str) -> bool:
 def _written(names: Sequence[str], folder: Path, *, large: bool) -> tuple[list[Path], list[Path]]:
     """Write the cases in their order, and return the neighbours, and all of them."""
     folder.mkdir()
-    near, everything = [], []
+    everything = []
     for number in range(len(names) + 1):
         for name in NEIGHBOURS:
             path = folder / f"near_{number}_{name}.py"
             path.write_text((corpus() / f"fake_{name}.py").read_text())
-            near.append(path)
             everything.append(path)
         for name in names[number : number + 1]:
             path = folder / f"fake_{name}.py"
             path.write_text(_text(name, large=large))
             everything.append(path)
-    return near, everything
+    return [path for path in everything if path.name.startswith("near_")], everything
 
 
 def _text(name: str, *, large: bool) -> str:

@@ -4,18 +4,19 @@ are green or red by construction.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 import ways
-from factories import case_text
+from factories import case_text, failed, seen
 
 from checks import truth
-from checks.construction import Known, What, tried
+from checks.construction import Known, What, asserts_itself, tried
 from checks.sabotage import Sabotage, inverted, sabotaged
 from repromatrix.runner import project
 from repromatrix.runner.model.cell import Cell
-from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -161,6 +162,20 @@ def main(precision, workaround=""):
     assert found, "nothing"
     assert 0 < len(found) < 3
 '''
+
+
+def test_an_assertion_of_a_library_is_none_of_the_case() -> None:
+    own, library, other = (
+        dataclasses.replace(failed(error), traceback=f'  File "{path}", line 7, in f\n    x\n')
+        for error, path in (
+            ("AssertionError", "toy.py"),
+            ("AssertionError", "site-packages/torch/nn.py"),
+            ("ValueError", "toy.py"),
+        )
+    )
+
+    told = [asserts_itself(seen(Outcome.FAILS, how=how)) for how in (own, library, other)]
+    assert told == [True, False, False]
 
 
 def test_only_assertions_about_more_than_the_call_are_inverted() -> None:
