@@ -9,26 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repromatrix.runner import project
-from repromatrix.runner.environments import building
 from repromatrix.runner.environments.building import Built
 from repromatrix.runner.execution.worker_client import Start, Worker, WorkerError
 from repromatrix.runner.model.outcomes import Device
-from repromatrix.runner.paths import Paths
 
-RELEASE = "4.50.0"
 LOST = -1
 """The number under which it is told that the worker was lost."""
-NOTHING: dict[str, object] = {"modules": [], "names": {}}
-TORCH: dict[str, object] = {"modules": ["torch", "transformers"], "names": {}}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ground:
-    """Where cells run: an interpreter, and what its worker imports."""
+    """Where cells run: an interpreter."""
 
     built: Built
-    preload: dict[str, object]
 
     @property
     def site_packages(self) -> Path:
@@ -43,14 +36,7 @@ class Ground:
 def here() -> Ground:
     """Return this interpreter: it starts at once."""
     built = Built(name="here", folder=Path(sys.prefix), python=Path(sys.executable), versions={})
-    return Ground(built=built, preload=NOTHING)
-
-
-def release() -> Ground:
-    """Return the environment of a release, built, whose worker imports what real ones import."""
-    loaded = project.load(Paths(), [])
-    built = building.build(loaded.paths, project.recipe(loaded, RELEASE))
-    return Ground(built=built, preload=TORCH)
+    return Ground(built=built)
 
 
 @contextlib.contextmanager
@@ -60,7 +46,7 @@ def worker(
     start = Start(
         built=ground.built,
         device=Device.CPU,
-        preload=ground.preload,
+        preload={"modules": [], "names": {}},
         fork=True,
         slots=slots,
         threads=1,

@@ -9,7 +9,7 @@ from repromatrix.runner import subprocesses
 from repromatrix.runner.git import git_environ
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 DAY = 86400
@@ -52,16 +52,12 @@ class History:
         who = f"Somebody <somebody@example.org> {EPOCH + number * DAY} +0100"
         self.stream += [f"commit refs/heads/{branch}", f"mark :{number}"]
         self.stream += [f"author {who}", f"committer {who}", f"data {len(text)}"]
-        self.stream += [text.decode(), *self._parents(parent, merges)]
+        self.stream.append(text.decode())
+        self.stream += [f"from :{self.marks[parent]}"] if parent else []
+        self.stream += [f"merge :{self.marks[merges]}"] if merges else []
         for path, content in files.items():
             self.stream += [f"M 100644 inline {path}", f"data {len(content.encode())}", content]
         self.stream.append("")
-
-    def _parents(self, parent: str, merges: str) -> Iterator[str]:
-        if parent:
-            yield f"from :{self.marks[parent]}"
-        if merges:
-            yield f"merge :{self.marks[merges]}"
 
     def tag(self, name: str, at: str) -> None:
         """Let a tag name a commit."""
@@ -71,16 +67,13 @@ class History:
         """Write the repository, checked out on main, and learn the names of its commits."""
         folder.mkdir(parents=True)
         git(folder, "init", "--quiet", "--initial-branch=main")
-        git(folder, "fast-import", "--quiet", f"--export-marks={folder}/marks", given=self.text)
+        text = "\n".join(["feature done", *self.stream, "done", ""])
+        git(folder, "fast-import", "--quiet", f"--export-marks={folder}/marks", given=text)
         told = dict(line.split() for line in (folder / "marks").read_text().splitlines())
         self.shas.update({name: told[f":{mark}"] for name, mark in self.marks.items()})
         (folder / "marks").unlink()
         git(folder, "checkout", "--quiet", "--force", "main")
         return folder
-
-    @property
-    def text(self) -> str:
-        return "\n".join(["feature done", *self.stream, "done", ""])
 
     def name(self, sha: str) -> str:
         """Return what a commit is called here."""
