@@ -21,12 +21,12 @@ class _LeftOut:
     def __init__(self, *arguments, **named): pass
     def __getattr__(self, name):
         if name[:2] == "__": raise AttributeError(name)
-        return self
+        return _LeftOut()  # another one: tuples of the same are equal, whatever those say
     def __setattr__(self, name, value): pass
-    def _same(self, *arguments, **named): return self
-    __call__ = __getitem__ = __enter__ = __neg__ = __abs__ = __invert__ = __pos__ = _same
-    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _same
-    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __matmul__ = __and__ = __or__ = _same
+    def _other(self, *arguments, **named): return _LeftOut()
+    __call__ = __getitem__ = __enter__ = __neg__ = __abs__ = __invert__ = __pos__ = _other
+    __add__ = __sub__ = __mul__ = __truediv__ = __floordiv__ = __mod__ = __pow__ = _other
+    __radd__ = __rsub__ = __rmul__ = __rtruediv__ = __matmul__ = __and__ = __or__ = _other
     def __exit__(self, *arguments): return False
     def __setitem__(self, key, value): pass
     def _holds(self, *arguments): return HOLDS
@@ -81,16 +81,11 @@ def _imported(tree: ast.Module) -> set[str]:
     """Return the names that a case has from what it is about."""
     found: set[str] = set()
     for node in ast.walk(tree):
-        match node:
-            case ast.ImportFrom(module=str(module), names=names):
-                packages = [module] * len(names)
-            case ast.Import(names=names):
-                packages = [one.name for one in names]
-            case _:
-                continue
-        for package, one in zip(packages, names, strict=True):
-            if package.partition(".")[0] not in _STANDARD | {"__future__"}:
-                found.add(one.asname or one.name.partition(".")[0])
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                package = getattr(node, "module", "") or alias.name
+                if package.partition(".")[0] not in _STANDARD | {"__future__"}:
+                    found.add(alias.asname or alias.name.partition(".")[0])
     return found
 
 
@@ -100,6 +95,10 @@ class _Calls(ast.NodeTransformer):
     def __init__(self, names: set[str], replacement: str) -> None:
         self.names = names
         self.replacement = replacement
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.body = [self.visit(statement) for statement in node.body]  # decorators stay
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         root: ast.expr = node

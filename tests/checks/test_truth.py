@@ -155,6 +155,7 @@ from __future__ import annotations
 import sys
 from transformers import Model, tools as t
 WORKAROUNDS = {"", "late"}
+@t.switched_off()
 def main(precision, workaround=""):
     assert workaround in WORKAROUNDS
     model = Model(Model.config()).to(precision)
@@ -199,3 +200,13 @@ def test_calls_that_begin_at_an_imported_name_are_left_out() -> None:
         "model = _LeftOut()",
         "found = _LeftOut()",
     ]
+    assert "@t.switched_off()\ndef main(" in rest
+
+
+@pytest.mark.parametrize("how", [Sabotage.LEFT_OUT_HOLDS, Sabotage.LEFT_OUT_FAILS])
+def test_what_is_left_out_decides_also_within_a_tuple(how: Sabotage) -> None:
+    code = "import packaging\nmodel = packaging.f()\nsame = (model.a, 1) == (model.b, 1)\n"
+    names: dict[str, object] = {}
+    exec(sabotaged(code, how), names)  # noqa: S102
+
+    assert names["same"] == (how is Sabotage.LEFT_OUT_HOLDS)
