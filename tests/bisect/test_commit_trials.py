@@ -156,14 +156,6 @@ def test_what_a_commit_does_is_told_with_what_was_imported(
     )
 
 
-def test_a_commit_that_was_run_is_known(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    does(monkeypatch, bench, WORKS)
-    first, second = bench.attempt(), bench.attempt()
-
-    assert bench.runs == ["4.51.0"]
-    assert second == dataclasses.replace(first, known=True)
-
-
 def test_what_the_machine_decided_is_run_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,16 +192,6 @@ def test_what_answers_otherwise_when_it_is_run_once_more_answers_nothing_later(
     assert (confirmed.answer, confirmed.known) == (said, False)
     assert [(one.answer, one.known) for one in kept] == [(later, True)] * 2
     assert bench.runs == ["4.51.0", "4.51.0"]
-
-
-@pytest.mark.parametrize("first", [UNIMPORTABLE, LATE, DEEP, CRASHED, HANGS])
-def test_a_commit_that_cannot_be_imported_is_not_judged(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, first: Observation
-) -> None:
-    does(monkeypatch, bench, first)
-
-    assert bench.attempt().answer is Answer.UNKNOWN
-    assert bench.runs == ["4.51.0"]
 
 
 def test_a_commit_whose_needs_cannot_be_read_is_not_judged(bench: Bench) -> None:
@@ -276,16 +258,6 @@ def ends_so(outcome: Outcome) -> Case:
     """Return a case that describes an end as its bug."""
     told = f'[[tool.repromatrix.fails]]\nwhen = ["transformers>=4.50"]\noutcome = "{outcome}"\n'
     return factories.case(told)
-
-
-def test_another_failure_is_unknown_unless_any_failure_is_bad(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    does(monkeypatch, bench, OTHER)
-    plain, any_failure = bench.attempt(), bench.attempt(bench.asked(any_failure=True))
-
-    assert (plain.answer, any_failure.answer) == (Answer.UNKNOWN, Answer.YES)
-    assert bench.runs == ["4.51.0"]
 
 
 def test_a_case_that_describes_nothing_is_bad_by_its_signature(

@@ -574,20 +574,6 @@ def hurried(lab: Laboratory, patch: pytest.MonkeyPatch) -> CommitAnswer:
     return lab.try_out()
 
 
-def test_the_next_search_cleans_up_after_one_that_was_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab = straight(tmp_path, ["works", "works", "slow", "breaks", "breaks"])
-    with searching(lab) as process:
-        process.kill()
-    left = tmp_path / "ours/.repromatrix/bisect/1/tree"
-
-    assert left.exists()
-    again = hurried(lab, monkeypatch)
-    assert (again.known, again.ran, lab.named(again)) == (2, 2, ["3"])
-    assert not left.exists()
-
-
 def test_a_commit_that_is_checked_out_answers_every_question_that_still_asks(
     tmp_path: Path,
 ) -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from kept import Expected
+
     from repromatrix.runner.bisect.clone import Clone
     from repromatrix.runner.bisect.packages import Taken
 
@@ -146,46 +148,19 @@ def test_sources_that_behave_alike_leave_it_to_the_environment(
     )
 
 
-FAILS_THERE = f"{APART}; cccccccccccc (2025-03-04, transformers#36001) decides: it fails there and"
+OTHER = FOUND._replace(commit="", reason="an end could not be judged.")
+DECISIONS = {
+    "nothing is known": Decision(group=GROUP),
+    "one version beside it": Decision(group=GROUP, row=FOUND, beside=((HUB, "0.36.0", "0.36.0"),)),
+    "two versions beside it": Decision(group=GROUP, row=FOUND, beside=((HUB, "0.36.0", "1.0.0"),)),
+    "its packages are not here": Decision(group=GROUP, row=FOUND),
+    "a fix": Decision(group=GROUP, row=FOUND._replace(change="fix")),
+    "undecided": Decision(group=GROUP, row=OTHER),
+}
 
 
-@pytest.mark.parametrize(
-    ("row", "beside", "expected"),
-    [
-        (None, (), f"{APART}; --repo searches the commits of transformers."),
-        (
-            FOUND,
-            ((HUB, "0.36.0", "0.36.0"),),
-            f"{FAILS_THERE} passes at its parent, both with huggingface-hub 0.36.0.",
-        ),
-        (
-            FOUND,
-            ((HUB, "0.36.0", "1.0.0"),),
-            FAILS_THERE.replace("there and", "there, with huggingface-hub 1.0.0, and")
-            + " passes at its parent, with huggingface-hub 0.36.0.",
-        ),
-        (
-            FOUND,
-            (),
-            f"{FAILS_THERE} passes at its parent, both with the packages of 4.50.3.",
-        ),
-        (
-            FOUND._replace(change="fix"),
-            (),
-            FAILS_THERE.replace("fails", "passes")
-            + " fails at its parent, both with the packages of 4.50.3.",
-        ),
-        (
-            FOUND._replace(commit="", reason="an end could not be judged."),
-            (),
-            f"{APART}; which commit decides is not known: an end could not be judged.",
-        ),
-    ],
-)
-def test_what_decides_is_said_in_a_sentence(
-    row: PinnedCommit | None, beside: tuple[tuple[str, str, str], ...], expected: str
-) -> None:
-    assert decided(Decision(group=GROUP, row=row, beside=beside)) == expected
+def test_what_decides_is_said_in_a_sentence(expected: Expected) -> None:
+    expected("deciding", {title: decided(each) for title, each in DECISIONS.items()})
 
 
 def reported(row: PinnedCommit | None) -> BlameReport:
@@ -203,7 +178,7 @@ def test_every_format_names_the_commit_and_says_that_an_answer_was_found() -> No
     found, nothing = reported(FOUND), reported(None)
     told, none = (document(one).data for one in (found, nothing))
 
-    assert f"\n{FAILS_THERE} passes" in write(document(found), "text")
+    assert decided(Decision(group=GROUP, row=FOUND)) in write(document(found), "text")
     assert (found.ending, nothing.ending) == (BlameOutcome.FOUND, BlameOutcome.UNDECIDED)
     assert (told["ending"], told["commit"]) == ("found", FOUND._asdict())
     assert (none["ending"], none["commit"]) == ("undecided", None)

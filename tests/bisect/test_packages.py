@@ -168,32 +168,6 @@ def test_a_mixture_of_many_is_named_after_its_digest_and_one_of_a_pair_keeps_its
     assert mixture_name(pair, frozenset({"numpy"})) == "4.51.0+peft0.15.2+numpy2+timm"
 
 
-def test_one_package_is_named_alone_and_asked_first() -> None:
-    blame = found([{"transformers"}])
-
-    assert packages(blame) == (("transformers",), ("transformers",))
-    assert blame.ending is BlameOutcome.FOUND
-    assert [trial.name for trial in blame.trials] == [
-        "4.51.0",
-        "4.50.3",
-        "4.51.0+transformers4.50.3",
-        "4.50.3+transformers4.51.0",
-    ]
-
-
-def test_packages_that_suffice_only_together_are_named_as_such() -> None:
-    blame = found([{"transformers", "peft"}])
-
-    assert packages(blame) == (("transformers", "peft"), ("transformers",))
-    assert blame.ending is BlameOutcome.FOUND
-
-
-def test_two_causes_have_to_be_fixed_together() -> None:
-    blame = found([{"numpy"}, {"peft"}])
-
-    assert packages(blame)[1] == ("peft", "numpy")
-
-
 def test_packages_that_no_environment_tells_apart_are_both_named_and_nothing_is_decided() -> None:
     apart = {"transformers", "peft"}
     blame = found([{"transformers"}], lambda taken: len(taken & apart) == 1)
@@ -202,15 +176,6 @@ def test_packages_that_no_environment_tells_apart_are_both_named_and_nothing_is_
     assert blame.ending is BlameOutcome.UNDECIDED
     # The reason of the resolver names what has to come with it: no other package is tried.
     assert len(blame.trials) == 8
-
-
-def test_what_only_has_to_come_with_the_culprit_is_told_from_it() -> None:
-    blame = found(
-        [{"transformers"}], lambda taken: taken & {"transformers", "peft"} == {"transformers"}
-    )
-
-    assert packages(blame) == (("transformers", "peft"), ("transformers",))
-    assert blame.ending is BlameOutcome.FOUND
 
 
 def end(taken: Taken, answer: Answer, row: Observation | None = None) -> MixtureTrial:
@@ -325,6 +290,18 @@ def told(blame: Blame, form: str) -> str:
     return write(document(report(blame)), form)
 
 
+def sweep_of(said: str) -> Sweep:
+    letters = {"y": YES, "n": NO, "?": UNKNOWN}
+    return Sweep(
+        package="accelerate",
+        base="4.50.3",
+        trials=tuple(
+            (f"1.{number}.0", MixtureTrial(taken=frozenset(), name="x", answer=letters[one]))
+            for number, one in enumerate(said)
+        ),
+    )
+
+
 def test_every_answer_reads_as_expected(expected: Expected) -> None:
     apart, both = {"transformers", "peft"}, {"transformers"}
     found_alone = found([both])
@@ -351,7 +328,11 @@ def test_every_answer_reads_as_expected(expected: Expected) -> None:
         {title: told(blame, "text") for title, blame in pages.items()}
         | {title: sentence(blame) for title, blame in said.items()}
         | {f"{title}, to paste": told(one, "markdown") for title, one in pasted.items()}
-        | {"only together, for a program": json.dumps(read, indent=1)},
+        | {"only together, for a program": json.dumps(read, indent=1)}
+        | {
+            f"a sweep, {letters}": swept(sweep_of(letters), found_alone)
+            for letters in ("yyyy", "nyyn", "y", "y?yy")
+        },
     )
 
 
@@ -425,49 +406,6 @@ def test_every_minor_line_is_swept_by_its_newest_version_or_by_the_one_that_is_t
         *("1.5.2", "1.6.0", "1.7.0", "1.10.0"),
     )
     assert minors(["1.5.0"], SpecifierSet(">=1"), "0.3.1") == ("0.3.1", "1.5.0")
-
-
-def sweep_of(said: str) -> Sweep:
-    letters = {"y": YES, "n": NO, "?": UNKNOWN}
-    return Sweep(
-        package="accelerate",
-        base="4.50.3",
-        trials=tuple(
-            (f"1.{number}.0", MixtureTrial(taken=frozenset(), name="x", answer=letters[one]))
-            for number, one in enumerate(said)
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        (
-            "yyyy",
-            (
-                "4.50.3 fails with every accelerate from 1.0.0 to 1.3.0 (4 minor versions);"
-                " transformers alone fixes it."
-            ),
-        ),
-        (
-            "nyyn",
-            (
-                "4.50.3 and accelerate: passes with 1.0.0, fails with 1.1.0 to 1.2.0,"
-                " passes with 1.3.0."
-            ),
-        ),
-        ("y", "4.50.3 and accelerate: fails with 1.0.0."),
-        (
-            "y?yy",
-            (
-                "4.50.3 and accelerate: fails with 1.0.0, could not be judged with 1.1.0,"
-                " fails with 1.2.0 to 1.3.0."
-            ),
-        ),
-    ],
-)
-def test_a_sweep_says_every_version_only_where_every_one_answers(said: str, expected: str) -> None:
-    assert swept(sweep_of(said), found([{"transformers"}])) == expected
 
 
 # --- with stored evidence, and with what is run ---

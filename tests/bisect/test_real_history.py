@@ -49,7 +49,7 @@ signal.signal(signal.SIGINT, stop)
 real = object.__new__(Real)
 real.folder, real.loaded = Path({clone!r}), project.load(Paths(), [CASE])
 try:
-    found(real, Paths(root=Path({ours!r})), "4.49.0", "4.50.0")
+    found(real, Paths(root=Path({ours!r})), "4.49.0", "4.50.0", good="v4.49.0", bad="main")
 except Interrupted:
     sys.exit(130)
 """
@@ -63,15 +63,12 @@ def loaded() -> Project:
 
 @pytest.fixture(scope="module")
 def planted(loaded: Project, tmp_path_factory: pytest.TempPathFactory) -> Real:
-    """Return main up to 4.50.0, with what is planted."""
+    """Return main from 4.49.0 on, with what is planted."""
     real = Real(tmp_path_factory.mktemp("real") / "clone", loaded)
     real.lay("4.49.0")
     real.commit("4.49.0")
     git(real.folder, "tag", "v4.49.0")
     real.plant(1, 7, 8, 2, 3, 4, 5)
-    real.lay("4.50.0")
-    real.commit("4.50.0")
-    git(real.folder, "tag", "v4.50.0")
     return real
 
 
@@ -79,6 +76,9 @@ def planted(loaded: Project, tmp_path_factory: pytest.TempPathFactory) -> Real:
 def clone(planted: Real) -> Real:
     """Return the whole history."""
     real = planted
+    real.lay("4.50.0")
+    real.commit("4.50.0")
+    git(real.folder, "tag", "v4.50.0")
     real.commit("notes")
     real.lay("4.51.0")
     real.commit("heal", HEAL)

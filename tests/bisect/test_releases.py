@@ -277,13 +277,6 @@ def test_a_case_that_fails_since_its_first_release_is_answered() -> None:
     )
 
 
-def test_a_first_release_that_answers_nothing_is_no_proof_that_it_always_failed() -> None:
-    of = case(BREAKS, dependencies=("torch", "transformers>=4.50"))
-    search, known = history("oyynn", of, environments(*RELEASES))
-
-    assert summary(from_nothing(search, known)) == (SearchOutcome.ALWAYS, None, ExitCode.UNDECIDED)
-
-
 def test_another_failure_is_bad_only_where_any_is() -> None:
     of, on = case(BREAKS), environments(*RELEASES)
     told, rows = history("nnooyy", of, on)
@@ -331,33 +324,12 @@ def test_sources_that_contradict_each_other_are_asked_again_and_named() -> None:
     assert summary(found)[1] == ("4.49.0", "4.50.0")
 
 
-def test_what_this_machine_repeated_settles_a_contradiction() -> None:
-    of, on = case(BREAKS), environments(*RELEASES)
-    search, known = history("nyyynn", of, on)
-    cell = search.cell(1)
-    other = dataclasses.replace(seen(Outcome.PASSES, cell, ran=provenance(of, on["4.50.0"])))
-    repeated = dataclasses.replace(other, repeats=3)
-
-    assert current([*known.values(), repeated], {of.name: of}, on) == (
-        known | {cell: repeated},
-        {},
-    )
-
-
 def test_what_the_machine_decided_is_asked_again() -> None:
     of, on = case(BREAKS), environments(*RELEASES)
     search, _ = history("nyyynn", of, on)
     row = seen(Outcome.OUT_OF_MEMORY, search.cell(0), ran=provenance(of, on["4.49.0"]))
 
     assert judged(current([row], {of.name: of}, on)[0]) == {}
-
-
-def test_stale_evidence_answers_nothing() -> None:
-    of, on = case(BREAKS), environments(*RELEASES)
-    _, known = history("nyyynn", of, on)
-    edited = case(BREAKS, code='"""Edited."""\n')
-
-    assert current(known.values(), {edited.name: edited}, on) == ({}, {})
 
 
 def test_an_interrupted_search_keeps_what_it_learned_and_goes_on_from_there() -> None:

@@ -97,12 +97,6 @@ def test_a_revert_has_its_own_number() -> None:
     assert found.pull_request == 13
 
 
-def test_a_number_inside_of_a_subject_is_that_of_another() -> None:
-    found = Commit(sha="", date="", subject='Revert "Heal it (#12)"')
-
-    assert found.pull_request is None
-
-
 @pytest.mark.parametrize("subject", ["Revert it (#37044)", 'Revert "Heal it (#37044)"'])
 def test_a_revert_is_no_twin_of_what_it_takes_back(tmp_path: Path, subject: str) -> None:
     history = History()
@@ -129,29 +123,6 @@ def test_the_package_is_found_in_the_tree(tmp_path: Path) -> None:
     assert repository.claims(history.shas["a"], found) == "1.3.0"
 
 
-def test_a_repository_of_another_package_is_refused(tmp_path: Path) -> None:
-    history = History()
-    history.commit("a", {"src/flask/__init__.py": ""})
-    repository = open_repository(history.write(tmp_path / "clone"))
-
-    with pytest.raises(RunnerError, match="no sources of transformers, accelerate or peft"):
-        find_sources(repository, repository.tip())
-
-
-def test_a_repository_without_commits_is_refused(tmp_path: Path) -> None:
-    git(tmp_path, "init", "--quiet")
-
-    with pytest.raises(RunnerError, match="the repository has no commits"):
-        open_repository(tmp_path).tip()
-
-
-def test_no_folder_and_no_repository_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunnerError, match="the folder does not exist"):
-        open_repository(tmp_path / "nothing")
-    with pytest.raises(RunnerError, match="not a git repository"):
-        open_repository(tmp_path)
-
-
 def test_a_clone_of_another_owner_is_refused_with_what_to_do(
     written: tuple[History, Repository], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,25 +136,6 @@ def test_a_clone_of_another_owner_is_refused_with_what_to_do(
         f"--repo {folder}: detected dubious ownership in repository at '{folder}'."
         f" If you trust it: `git config --global --add safe.directory {folder}`."
     )
-
-
-def test_a_shallow_clone_is_refused_with_what_to_do(
-    written: tuple[History, Repository], tmp_path: Path
-) -> None:
-    address = written[1].folder.as_uri()
-    git(tmp_path, "clone", "--quiet", "--depth=1", address, "shallow")
-
-    with pytest.raises(RunnerError, match=r"shallow clone.*fetch --unshallow --tags"):
-        open_repository(tmp_path / "shallow")
-
-
-def test_a_partial_clone_is_refused(written: tuple[History, Repository], tmp_path: Path) -> None:
-    git(written[1].folder, "config", "uploadpack.allowFilter", "true")
-    address = written[1].folder.as_uri()
-    git(tmp_path, "clone", "--quiet", "--no-checkout", "--filter=blob:none", address, "partial")
-
-    with pytest.raises(RunnerError, match="partial clone"):
-        open_repository(tmp_path / "partial")
 
 
 def test_a_bare_clone_serves(written: tuple[History, Repository], tmp_path: Path) -> None:
@@ -370,16 +322,6 @@ def test_ends_without_a_common_history_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RunnerError, match=r"v4\.50\.3 and v4\.51\.0 have no common history"):
         between(repository)
-
-
-def test_a_revision_without_the_package_is_refused(tmp_path: Path) -> None:
-    history = History()
-    history.commit("before", {"README": "soon"})
-    history.commit("a", sources("4.50.3", "works"))
-    repository = open_repository(history.write(tmp_path / "clone"))
-
-    with pytest.raises(RunnerError, match=r"a revision with src/transformers/__init__\.py"):
-        clone_of(repository).named(history.shas["before"], "--good")
 
 
 @pytest.mark.parametrize(

@@ -276,20 +276,6 @@ def test_the_announced_number_holds_from_the_first_probe_on(
     assert left >= 1
 
 
-def test_a_failure_in_the_middle_is_found_from_its_newest_probe() -> None:
-    history = read("nnnnnnnnyyyynnnnnnnn")
-    probes = (16, 12, 8, 4, 0)
-
-    assert search(history, Sought(probes=probes)) == (
-        Result(ending=SearchOutcome.FOUND, found=rise(7, 8)),
-        [19, 0, 16, 12, 8, 4, 6, 7],
-    )
-    assert search(history, Sought(edge=Edge.FALL, probes=probes)) == (
-        Result(ending=SearchOutcome.FOUND, found=fall(11, 12)),
-        [19, 0, 16, 12, 8, 10, 11],
-    )
-
-
 def test_where_nothing_answers_few_points_are_asked() -> None:
     result, asked = search([UNKNOWN] * 76)
 
@@ -397,10 +383,6 @@ def test_sets_without_an_answer_are_named() -> None:
     found = smallest("abcd", ask)
 
     assert found == Minimal(elements=("a", "b"), unknown=(frozenset("a"),))
-
-
-def test_nothing_is_found_where_all_of_it_does_not_suffice() -> None:
-    assert smallest("abc", lambda _: NO) is None
 
 
 def test_the_likeliest_is_tried_first_and_alone() -> None:
