@@ -51,17 +51,14 @@ ANY = st.sampled_from(EVERY)
     ("row", "expected"),
     [
         (None, Reading.ABSENT),
-        (ABSENT, Reading.ABSENT),
         (PASSES, Reading.GOOD),
         (FAILS, Reading.BAD),
         (CRASHES, Reading.BAD),
-        (TIMES_OUT, Reading.BAD),
         (NEVER, Reading.SILENT),
         (DECLINES, Reading.SILENT),
         (seen(Outcome.FAILS, exercised=Exercised.NO), Reading.SILENT),
         (FULL, Reading.UNKNOWN),
         (UNBUILT, Reading.UNKNOWN),
-        (REFUSED, Reading.UNKNOWN),
         (UNSTABLE, Reading.UNKNOWN),
         (seen(Outcome.PASSES, unstable=True), Reading.UNKNOWN),
     ],
@@ -74,16 +71,13 @@ def test_a_side_has_one_answer_for_a_cell(row: Observation | None, expected: Rea
     ("before", "after", "expected"),
     [
         (PASSES, FAILS, CellChange.BROKE),
-        (PASSES, OTHERWISE, CellChange.BROKE),
         (PASSES, CRASHES, CellChange.BROKE),
         (FAILS, PASSES, CellChange.FIXED),
-        (TIMES_OUT, PASSES, CellChange.FIXED),
         (FAILS, FAILS, CellChange.SAME),
         (FAILS, OTHERWISE, CellChange.CHANGED),
         (FAILS, CRASHES, CellChange.CHANGED),
         (PASSES, NEVER, CellChange.CHANGED),
         (NEVER, NEVER, CellChange.SAME),
-        (NEVER, DECLINES, CellChange.CHANGED),
         (DECLINES, PASSES, CellChange.CHANGED),
         (ABSENT, PASSES, CellChange.NEW),
         (None, FAILS, CellChange.NEW),
@@ -91,7 +85,6 @@ def test_a_side_has_one_answer_for_a_cell(row: Observation | None, expected: Rea
         (FAILS, None, CellChange.GONE),
         (ABSENT, None, CellChange.SAME),
         (PASSES, UNSTABLE, CellChange.UNKNOWN),
-        (FULL, FAILS, CellChange.UNKNOWN),
         (ABSENT, UNBUILT, CellChange.UNKNOWN),
     ],
 )
@@ -106,26 +99,6 @@ def test_sizes_in_a_message_are_no_change() -> None:
     other = seen(Outcome.FAILS, how=failed("KeyError", "shape [4, 5] at 0x7fff"))
 
     assert change(TOY, one, other) is CellChange.SAME
-
-
-@given(ANY, ANY)
-def test_both_directions_mirror_each_other(
-    before: Observation | None, after: Observation | None
-) -> None:
-    mirrored = {
-        CellChange.BROKE: CellChange.FIXED,
-        CellChange.FIXED: CellChange.BROKE,
-        CellChange.NEW: CellChange.GONE,
-        CellChange.GONE: CellChange.NEW,
-    }
-    there, back = change(TOY, before, after), change(TOY, after, before)
-
-    assert mirrored.get(there, there) is back
-
-
-@given(ANY)
-def test_nothing_differs_from_itself(row: Observation | None) -> None:
-    assert not change(TOY, row, row).differs
 
 
 @given(ANY, ANY)
@@ -177,13 +150,10 @@ def test_cells_are_compared_without_their_environments_in_the_order_given() -> N
         (1.0, 1.05, False),
         (1.0, 1.2, True),
         (1.0, 0.8, True),
-        (0.0, 0.0, False),
         (0.0, 1e-9, True),
         (math.nan, math.nan, False),
-        (math.inf, math.inf, False),
         (1.0, math.nan, True),
         (math.inf, 1.0, True),
-        (-math.inf, math.inf, True),
     ],
 )
 def test_a_number_moves_by_a_tenth_of_itself(

@@ -11,7 +11,6 @@ from factories import BREAKS, case, cell, environment, failed, provenance, seen
 from repromatrix.runner.compare.diff import compare, without_environment
 from repromatrix.runner.compare.render import DiffReport, document, happened
 from repromatrix.runner.document import write
-from repromatrix.runner.markdown import code
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision
 
 if TYPE_CHECKING:
@@ -100,20 +99,6 @@ def test_every_answer_reads_as_expected_and_what_is_pasted_has_no_path_of_this_m
 
     expected("diff", texts)
     assert "my clone" not in texts["everything, to paste"]
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("plain", "`plain`"),
-        ("two\nlines", "`two lines`"),
-        ("`", "`` ` ``"),
-        ("a `` b", "```a `` b```"),
-        ("a|b", "`a\\|b`"),
-    ],
-)
-def test_a_code_span_is_fenced_by_more_than_it_holds(message: str, expected: str) -> None:
-    assert code(message) == expected
 
 
 @pytest.mark.parametrize(
