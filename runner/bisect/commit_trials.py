@@ -93,18 +93,6 @@ class CommitRuns:
             answers |= self._tried(trial, list(questions), *beside)
         return [answers[question.cell(question.beside)] for question in asked]
 
-    def judged(self, commit: str, asked: CaseQuestion) -> tuple[Environment, Observation]:
-        """Return what a question was judged by, at the commit that is checked out: its row.
-
-        The environment is the one that it ran in, with the sources.
-        """
-        end, built = self._environment(commit, *_beside(asked))
-        environment = self._with_sources(end, commit)
-        with contextlib.closing(Store(self.home.paths.trials, lambda _: None)) as store:
-            row = _Cells(self, Trial(commit), environment, built, store).known(asked)
-        assert row is not None  # noqa: S101 - whoever was judged has one
-        return environment, row
-
     def _tried(
         self, trial: Trial, asked: Sequence[CaseQuestion], on: str, extras: tuple[str, ...]
     ) -> dict[Cell, CommitTrial]:

@@ -20,7 +20,6 @@ from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.execution.events import Terms
-from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.packages import MOVED
 
 
@@ -57,14 +56,6 @@ def undivided(blame: Blame) -> Decision | None:
     return found if found.sources and is_apart and is_everywhere else None
 
 
-def inquiry_of(blame: Blame, asked: CaseQuestion, package: str) -> Inquiry:
-    """Return what is asked of the commits between two ends, the older package first."""
-    good, bad = blame.ends.good, blame.ends.bad
-    rises = Version(good.version(package)) <= Version(bad.version(package))
-    older, newer = (good, bad) if rises else (bad, good)
-    return Inquiry(asked=asked, edge=Edge.RISE if rises else Edge.FALL, older=older, newer=newer)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecidingCommits:
     """Says which commit decides, from what is known or by a search in clones."""
@@ -81,26 +72,27 @@ class DecidingCommits:
         left = undivided(blame)
         if left is None:
             return None
-        inquiry = inquiry_of(blame, asked, left.sources[0])
+        ends = (blame.ends.good, blame.ends.bad)
+        good, bad = (Version(end.version(left.sources[0])) for end in ends)
+        edge = Edge.RISE if good <= bad else Edge.FALL
+        older, newer = ends if edge is Edge.RISE else ends[::-1]
+        inquiry = Inquiry(asked=asked, edge=edge, older=older, newer=newer)
         row = self.known.get(key_of(inquiry))
         row = row if row and row.package in left.sources else None
         clones = [clone for clone in self.clones if clone.sources.package in left.sources]
         if clones and not (row and row.commit):
-            row = self._searched(inquiry, clones)
+            # What is kept of the search are its trials, as the ends may lie far apart.
+            rows: list[PinnedCommit] = []
+            Pinning(
+                home=self.home,
+                clones=clones,
+                terms=self.terms,
+                keep=rows.append,
+                tried=self.tried,
+                rerun=self.rerun,
+            ).pin([inquiry])
+            row = rows[-1]
         return Decision(group=left.group, row=row, beside=self._beside(left.group, row))
-
-    def _searched(self, inquiry: Inquiry, clones: Sequence[Clone]) -> PinnedCommit:
-        """Search; what is kept of it are its trials, as the ends may lie far apart."""
-        rows: list[PinnedCommit] = []
-        Pinning(
-            home=self.home,
-            clones=clones,
-            terms=self.terms,
-            keep=rows.append,
-            tried=self.tried,
-            rerun=self.rerun,
-        ).pin([inquiry])
-        return rows[-1]
 
     def _beside(
         self, group: Sequence[str], row: PinnedCommit | None
@@ -108,14 +100,13 @@ class DecidingCommits:
         """Return the versions beside a commit, as far as its environments are known here."""
         if row is None or not row.commit:
             return ()
-        old, new = (self._made(text) for text in (row.environment_before, row.environment_at))
-        if old is None or new is None:
-            return ()
+        sides = []
+        for text in (row.environment_before, row.environment_at):
+            name, _, digest = text.partition(" ")
+            environment = self.home.made(name)
+            if environment is None or environment.digest != digest:
+                return ()
+            sides.append(environment)
+        old, new = sides
         others = [package for package in group if package != row.package]
         return tuple((each, old.version(each), new.version(each)) for each in others)
-
-    def _made(self, text: str) -> Environment | None:
-        """Return the environment that a row names with its digest; None where it is not here."""
-        name, _, digest = text.partition(" ")
-        environment = self.home.made(name)
-        return environment if environment and environment.digest == digest else None

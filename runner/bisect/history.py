@@ -92,11 +92,6 @@ class MeasuredPoint:
     reasons: tuple[str, ...]
     """Why cells could not be judged, one each."""
 
-    @property
-    def is_judged(self) -> bool:
-        """Whether any cell answered."""
-        return bool(self.fails or self.passes)
-
 
 def measure_history(
     runs: CommitRuns,

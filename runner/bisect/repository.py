@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import itertools
 import os
 import re
 import shlex
@@ -263,60 +262,38 @@ class Worktree:
         """Where the files are."""
         return self.folder / "tree"
 
-    @property
-    def environ(self) -> dict[str, str]:
-        """The variables of everything that is started for it."""
-        return {**git_environ(), **_NOTHING_OF_THE_USERS, OWNER: str(self.folder)}
-
-    def git(self, *arguments: str) -> Finished:
-        """Run git in the checkout."""
-        return run_git(self.tree, arguments, environ=self.environ)
-
-    def must(self, *arguments: str) -> str:
-        """Run git and return what it prints; raises RunnerError where it fails."""
-        done = self.git(*arguments)
+    def git(self, *arguments: str) -> None:
+        """Run git in the checkout; raises RunnerError where it fails."""
+        environ = {**git_environ(), **_NOTHING_OF_THE_USERS, OWNER: str(self.folder)}
+        done = run_git(self.tree, arguments, environ=environ)
         if done.code != 0:
             reason = anonymous(" ".join(done.err.split()))[-300:]
             raise refuse(Problem("the checkout", f"git {arguments[0]} failed ({reason})"))
-        return done.out
 
     def check_out(self, commit: str) -> None:
         """Check out a commit; raises RunnerError."""
-        self.must("checkout", "--quiet", "--force", "--detach", commit)
+        self.git("checkout", "--quiet", "--force", "--detach", commit)
 
 
 @contextlib.contextmanager
 def opened(home: Path, lender: Repository, sources: PackageSources) -> Iterator[Worktree]:
-    """Make a checkout for the length of a block, and remove what a killed search left."""
+    """Make a checkout for the length of a block, and remove what a killed search left.
+
+    A running search holds the lock of its folder.
+    """
     home.mkdir(parents=True, exist_ok=True)
-    clean(home)
-    folder, lock = _free(home)
-    try:
-        _remove(folder)
-        (folder / "tree").mkdir(parents=True)
-        worktree = Worktree(folder=folder)
-        _make(worktree, lender, sources)
-        yield worktree
-    finally:
-        _remove(folder)
-        lock.close()
-
-
-def clean(home: Path) -> None:
-    """End and remove what killed searches left; a running search holds its lock."""
     for guard in sorted(home.glob("*.lock")):
         with guard.open("a", encoding="utf-8") as lock:
             if _taken(lock):
                 _remove(guard.with_suffix(""))
-
-
-def _free(home: Path) -> tuple[Path, IO[str]]:
-    for number in itertools.count(1):
-        lock = (home / f"{number}.lock").open("a", encoding="utf-8")
-        if _taken(lock):
-            return home / str(number), lock
-        lock.close()
-    raise AssertionError(number)  # there is always another number
+    with contextlib.ExitStack() as stack:
+        number = 1
+        while not _taken(stack.enter_context((home / f"{number}.lock").open("a"))):
+            number += 1
+        folder = home / str(number)
+        stack.callback(_remove, folder)
+        _remove(folder)
+        yield _made(folder, lender, sources)
 
 
 def _taken(lock: IO[str]) -> bool:
@@ -333,11 +310,15 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _make(worktree: Worktree, lender: Repository, sources: PackageSources) -> None:
-    worktree.must("init", "--quiet", f"--object-format={lender.hashes}", "--template=")
+def _made(folder: Path, lender: Repository, sources: PackageSources) -> Worktree:
+    """Make a repository that borrows the objects of another."""
+    worktree = Worktree(folder=folder)
+    worktree.tree.mkdir(parents=True)
+    worktree.git("init", "--quiet", f"--object-format={lender.hashes}", "--template=")
     info = worktree.tree / ".git" / "objects" / "info"
     info.mkdir(parents=True, exist_ok=True)
     (info / "alternates").write_bytes(os.fsencode(f"{lender.objects}\n"))
     for name, value in (("core.hooksPath", "/dev/null"), ("gc.auto", "0")):
-        worktree.must("config", name, value)
-    worktree.must("sparse-checkout", "set", "--cone", sources.folder)
+        worktree.git("config", name, value)
+    worktree.git("sparse-checkout", "set", "--cone", sources.folder)
+    return worktree

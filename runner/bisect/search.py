@@ -339,18 +339,9 @@ def _near_middle(change: Transition, left: Sequence[int], answers: Mapping[int, 
     if silent < _NEIGHBOURS:
         middle = (change.before + change.at) // 2
         return min(left, key=lambda point: abs(point - middle))
-    return _middle(max(_stretches(left), key=len))
-
-
-def _stretches(points: Sequence[int]) -> list[list[int]]:
-    """Cut ordered points where their neighbours are missing."""
-    found: list[list[int]] = []
-    for point in points:
-        if found and found[-1][-1] == point - 1:
-            found[-1].append(point)
-        else:
-            found.append([point])
-    return found
+    # Of neighbours the distance to their number is the same.
+    stretches = itertools.groupby(enumerate(left), lambda pair: pair[1] - pair[0])
+    return _middle(max(([point for _, point in each] for _, each in stretches), key=len))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -21,7 +21,6 @@ from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, RunListener, known_rows
 from repromatrix.runner.model.cell import Cell, Source, belongs, cells_of
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import Selection, environments_of
 from repromatrix.runner.project import Project, informed
 
@@ -99,36 +98,26 @@ def read_side(text: str, loaded: Project) -> EvidenceSide:
         why = "an environment is compared with another environment"
         raise refuse(Conflict(text, "evidence", why, _NAME_EVIDENCE))
     if path.is_dir():
-        return _of_folder(text, path)
+        try:
+            rows = tuple(answers.read_set(path))
+        except RunnerError as error:
+            if (path / "publications.toml").is_file():
+                raise
+            fix = error.faults[0].fix or _NAME_EVIDENCE
+            raise refuse(Problem(text, "the folder has no publications.toml", fix)) from error
+        names = ", ".join(sorted({row.source for row in rows})) or "nothing"
+        return EvidenceSide(title=f"the published set of {names}", rows=rows)
     if path.is_file():
-        rows = tuple(answers.read_store(path))
-        return EvidenceSide(title=f"the store {path.name}", rows=rows)
+        return EvidenceSide(title=f"the store {path.name}", rows=tuple(answers.read_store(path)))
     if path.exists():
         raise refuse(Problem(text, "it is neither a file nor a folder", _NAME_EVIDENCE))
-    return _of_publication(text, loaded.paths)
-
-
-def _of_folder(text: str, path: Path) -> EvidenceSide:
-    try:
-        rows = tuple(answers.read_set(path))
-    except RunnerError as error:
-        if (path / "publications.toml").is_file():
-            raise
-        fix = error.faults[0].fix or _NAME_EVIDENCE
-        raise refuse(Problem(text, "the folder has no publications.toml", fix)) from error
-    names = ", ".join(sorted({row.source for row in rows})) or "nothing"
-    return EvidenceSide(title=f"the published set of {names}", rows=rows)
-
-
-def _of_publication(text: str, paths: Paths) -> EvidenceSide:
-    known = read_publications(paths.published)
-    if text not in known:
-        if "/" in text or Path(text).suffix in _STORES:
+    published = loaded.paths.published
+    if text not in (known := read_publications(published)):
+        if "/" in text or path.suffix in _STORES:
             raise refuse(Problem(text, "the file does not exist", _NAME_EVIDENCE))
-        names = ", ".join(known) or "none yet"
-        what = "there is neither a file nor a snapshot of this name"
-        raise refuse(Problem(text, what, f"Snapshots of this checkout: {names}."))
-    rows = tuple(row for row in answers.read_set(paths.published) if row.source == text)
+        fix = f"Snapshots of this checkout: {', '.join(known) or 'none yet'}."
+        raise refuse(Problem(text, "there is neither a file nor a snapshot of this name", fix))
+    rows = tuple(row for row in answers.read_set(published) if row.source == text)
     return EvidenceSide(title=f"the snapshot {text}", rows=rows)
 
 
