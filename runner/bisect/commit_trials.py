@@ -268,8 +268,6 @@ def _ended_before_import(row: Observation, package: str) -> bool:
 
 def _is_unimportable(row: Observation, package: str) -> bool:
     """Say whether a failure happened while the package, or a part of it, was being imported."""
-    if _ended_before_import(row, package):
-        return True
     failed = row.failed
     if row.outcome is not Outcome.FAILS or failed is None:
         return False

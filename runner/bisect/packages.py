@@ -146,27 +146,13 @@ def minors(versions: Iterable[str], within: SpecifierSet, own: str) -> tuple[str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class VersionSpan:
-    """The versions of a package, from the oldest to the newest seen."""
-
-    package: str
-    first: str
-    last: str
-
-    @property
-    def text(self) -> str:
-        """`peft 0.14.0 to 0.15.2`, or `peft 0.15.2`."""
-        span = self.first if self.first == self.last else f"{self.first} to {self.last}"
-        return f"{self.package} {span}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class TableEvidence:
     """Neighbouring versions of a package with which every measured environment is bad."""
 
-    culprit: VersionSpan
+    culprit: str
     environments: int
-    others: tuple[VersionSpan, ...]
+    versions: Mapping[str, tuple[str, str]]
+    """The oldest and the newest version there of the culprit, then of others."""
 
 
 def company(
@@ -196,16 +182,11 @@ def company(
     after = takewhile(lambda version: version not in good, order[place:])
     bad = [*reversed([*before]), *after]
     within = [environment for version in bad for environment in versions[version]]
-    beside = {other: {each.version(other) for each in within} - {""} for other in others}
-    return TableEvidence(
-        culprit=VersionSpan(package=package, first=bad[0], last=bad[-1]),
-        environments=len(within),
-        others=tuple(
-            VersionSpan(package=other, first=min(seen, key=Version), last=max(seen, key=Version))
-            for other, seen in beside.items()
-            if seen and other != package
-        ),
-    )
+    spans = {package: (bad[0], bad[-1])}
+    for other in others:
+        if beside := {each.version(other) for each in within} - {""}:
+            spans.setdefault(other, (min(beside, key=Version), max(beside, key=Version)))
+    return TableEvidence(culprit=package, environments=len(within), versions=spans)
 
 
 class BlameOutcome(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
@@ -187,8 +187,9 @@ def document(report: BlameReport) -> Document:
     """Return the answer as a document."""
     blame = report.blame
     answer, *about = _about(report)
+    ends = {frozenset(): "good", blame.ends.everything: "bad"}
     rows = [
-        (_end(blame, trial), trial.name, _outcome(blame, trial))
+        (ends.get(trial.taken, ""), trial.name, _outcome(blame, trial))
         for trial in blame.trials
         if trial.environment
     ]
@@ -223,17 +224,7 @@ def _data(report: BlameReport) -> dict[str, Any]:
         "breaks": list(blame.breaks.packages) if blame.breaks else None,
         "heals": list(blame.fixes.packages) if blame.fixes else None,
         "trials": [_trial_data(blame, trial) for trial in blame.trials],
-        "table": [
-            {
-                "culprit": company.culprit.package,
-                "environments": company.environments,
-                "versions": {
-                    span.package: [span.first, span.last]
-                    for span in (company.culprit, *company.others)
-                },
-            }
-            for company in report.company
-        ],
+        "table": [asdict(company) for company in report.company],
         "sweep": sweep
         and {
             "package": sweep.package,
@@ -275,12 +266,6 @@ def _outcome(blame: Blame, trial: MixtureTrial) -> str:
         known = source
     told = f"{said(trial)} ({'run now' if trial.was_run else known})" if source else said(trial)
     return "; ".join(filter(None, [told, _not_named(blame, trial)]))
-
-
-def _end(blame: Blame, trial: MixtureTrial) -> str:
-    """Return which end a mixture is."""
-    ends = {frozenset(): "good", blame.ends.everything: "bad"}
-    return ends.get(trial.taken, "")
 
 
 def _what(blame: Blame, trial: MixtureTrial) -> str:
@@ -349,8 +334,11 @@ def _impossible(blame: Blame) -> Iterator[str]:
 
 
 def _in_table(company: TableEvidence) -> str:
-    beside = join([span.text for span in company.others])
+    culprit, *beside = (
+        f"{package} {first}" if first == last else f"{package} {first} to {last}"
+        for package, (first, last) in company.versions.items()
+    )
     every = "the 1 environment" if company.environments == 1 else "all environments"
-    words = f"The table: {company.culprit.text} fails in {every} measured with it"
+    words = f"The table: {culprit} fails in {every} measured with it"
     number = f" ({company.environments})" if company.environments > 1 else ""
-    return f"{words}{number}, beside {beside}." if beside else f"{words}{number}."
+    return f"{words}{number}, beside {join(beside)}." if beside else f"{words}{number}."

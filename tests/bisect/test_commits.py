@@ -18,7 +18,6 @@ from laboratory import (
     HERE,
     STATE,
     Laboratory,
-    QuickTrials,
     laboratory,
     measure,
     straight,
@@ -26,13 +25,10 @@ from laboratory import (
 from programs import PATIENCE, started, wait_until
 
 from repromatrix.runner.bisect import commit_trials
-from repromatrix.runner.bisect.clone import open_clone
-from repromatrix.runner.bisect.commit_search import CommitSearch, search
 from repromatrix.runner.bisect.commit_trials import CommitTrial
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, sentence
 from repromatrix.runner.bisect.search import Answer, Edge
 from repromatrix.runner.errors import ExitCode, RunnerError
-from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:
@@ -572,25 +568,3 @@ def hurried(lab: Laboratory, patch: pytest.MonkeyPatch) -> CommitAnswer:
     (lab.folder / "quick").touch()
     patch.setattr(commit_trials, "measure", measure)
     return lab.try_out()
-
-
-def test_a_commit_that_is_checked_out_answers_every_question_that_still_asks(
-    tmp_path: Path,
-) -> None:
-    """The two changes lie close together: shared, they cost less than one after the other."""
-    states = ["bf16 works, fp16 works"] * 60
-    states += ["bf16 breaks, fp16 works", *["bf16 breaks, fp16 breaks"] * 140]
-    lab = straight(tmp_path, states)
-    inquiries = [
-        lab.inquiry(asked=lab.asked(precision=precision))
-        for precision in (Precision.BF16, Precision.FP16)
-    ]
-    clone = open_clone(lab.clone)
-    apart, shared = QuickTrials(clone), QuickTrials(clone)
-
-    answers = search([CommitSearch(inquiry, clone) for inquiry in inquiries], shared)
-    alone = [search([CommitSearch(inquiry, clone)], apart)[0] for inquiry in inquiries]
-
-    assert [lab.named(answer) for answer in answers] == [["60"], ["61"]]
-    assert [lab.named(answer) for answer in alone] == [["60"], ["61"]]
-    assert len(shared.asked) <= 0.7 * len(apart.asked)

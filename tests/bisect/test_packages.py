@@ -30,7 +30,6 @@ from repromatrix.runner.bisect.packages import (
     PackageChange,
     Sweep,
     TableEvidence,
-    VersionSpan,
     company,
     difference,
     minors,
@@ -381,12 +380,13 @@ def test_the_table_tells_the_versions_around_the_culprits_that_fail_in_every_env
     others = ("transformers", "accelerate", "peft")
 
     assert company("peft", "0.15.0", answers, grid, others) == TableEvidence(
-        culprit=VersionSpan(package="peft", first="0.15.0", last="0.16.0"),
+        culprit="peft",
         environments=3,
-        others=(
-            VersionSpan(package="transformers", first="4.50.0", last="4.53.0"),
-            VersionSpan(package="accelerate", first="1.4.0", last="1.6.0"),
-        ),
+        versions={
+            "peft": ("0.15.0", "0.16.0"),
+            "transformers": ("4.50.0", "4.53.0"),
+            "accelerate": ("1.4.0", "1.6.0"),
+        },
     )
     assert company("peft", "0.17.0", answers, grid, others) is None
     assert company("peft", "0.15.2", answers, grid, others) is None

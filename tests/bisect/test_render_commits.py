@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import TYPE_CHECKING
 
 import factories
@@ -156,23 +155,14 @@ def test_every_answer_reads_as_expected(expected: Expected) -> None:
         | {
             "found, to paste": read(FOUND, "markdown"),
             "found, for a program": read(FOUND, "json"),
+            **{
+                f"{title}, for a program": read(ANSWERS[title], "json")
+                for title in ("a side that was not judged", "an end without a tag")
+            },
         }
         | {f"ending: {title}": sentence(one) for title, one in ENDINGS.items()}
         | {f"doubt: {title}": sentence(one) for title, one in DOUBTS.items()},
     )
-
-
-def test_json_has_nothing_of_a_side_that_was_not_judged_and_says_how_an_end_was_found() -> None:
-    half, derived = (
-        json.loads(read(ANSWERS[title], "json"))
-        for title in ("a side that was not judged", "an end without a tag")
-    )
-
-    assert half["first_new"] is None
-    assert [(derived[end]["by"], derived[end]["note"]) for end in ("older", "newer")] == [
-        ("place", ANSWERS["an end without a tag"].older.note),
-        ("tag", ""),
-    ]
 
 
 def test_what_goes_on_is_heard_in_a_line_each() -> None:
