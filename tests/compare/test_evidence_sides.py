@@ -128,20 +128,6 @@ def test_a_published_set_differs_from_a_publication_only_in_what_others_measured
     assert not Paths().store.exists()
 
 
-@pytest.mark.parametrize("kind", ["text", "markdown"])
-def test_two_stores_are_compared_without_a_case_of_ours(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = stored(tmp_path / "one.sqlite", seen(Outcome.FAILS))
-    other = stored(tmp_path / "other.sqlite", seen(Outcome.PASSES))
-    code = compared(one, other, format=kind)
-    told = capsys.readouterr().out
-
-    assert code is ExitCode.UNEXPECTED
-    assert "1 fixed" in told
-    assert (str(tmp_path) in told) is (kind == "text")
-
-
 def test_what_is_another_cell_on_each_side_decides_nothing(tmp_path: Path) -> None:
     row = seen(Outcome.PASSES)
     ran = dataclasses.replace(row.provenance, environment_digest="another")

@@ -79,12 +79,6 @@ def test_two_releases_are_compared_without_a_run(capsys: pytest.CaptureFixture[s
     assert [line.endswith(", 0 run.") for line in json.loads(told)["headline"][-2:]] == [True, True]
 
 
-def test_a_release_does_not_differ_from_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    code = compared("4.51.0", "4.51.0", area=["kv-cache"])
-
-    assert (code, differing(capsys.readouterr().out)) == (ExitCode.AS_EXPECTED, {})
-
-
 def test_a_pair_is_asked_about_its_own_cases_alone(capsys: pytest.CaptureFixture[str]) -> None:
     compared("4.53.3", "4.53.3+peft0.15.2")
     told = json.loads(capsys.readouterr().out)
