@@ -236,11 +236,13 @@ def test_every_stand_in_stands_in_an_example() -> None:
     assert [name for name in VARYING if name not in texts] == []
 
 
-def test_every_command_shows_its_help() -> None:
-    expected = {command.name for command in COMMANDS}
-    actual = {one.arguments[0] for one in EXAMPLES if one.arguments[1:] == ("--help",)}
-
-    assert expected == actual
+def test_every_command_shows_its_help(
+    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Surroundings(root=tmp_path, shared=shared)
+    for command in COMMANDS:
+        printed = called((command.name, "--help"), here, monkeypatch)
+        assert (printed.code, command.says[:20] in printed.out) == (0, True), command.name
 
 
 def test_every_bad_file_of_the_corpus_is_checked_by_an_example() -> None:

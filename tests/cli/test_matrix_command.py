@@ -48,6 +48,26 @@ def test_what_is_no_budget_and_no_shard_is_refused(option: str, text: str) -> No
     assert (fault.where, repr(text) in fault.what) == (f"--{option}", True)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"shard": "1/4", "only": "unexpected"},
+        {"shard": "1/4", "python": "python3"},
+        {"budget": "10m", "ray": "auto", "every": True},
+        {"all_due": True, "every": True},
+        {"python": "python3", "release": ["4.50.0"]},
+        {"python": "python3", "ray": "auto"},
+        {"sandbox": True, "ray": "auto", "every": True},
+    ],
+    ids=" and ".join,
+)
+def test_options_that_exclude_each_other_are_refused(given: dict[str, Any]) -> None:
+    names = {"all_due": "--all"}
+    first, second, *_ = (names.get(name, f"--{name}") for name in given)
+    with pytest.raises(RunnerError, match=f"{first} cannot be combined with {second}: "):
+        measure(Paths(), MatrixOptions(jobs=1, **given), Console(stderr=True))
+
+
 def test_a_shard_without_environments_says_so_and_counts_as_ended() -> None:
     console = Console(record=True, stderr=True, width=200)
     options = MatrixOptions(release=["4.50.0"], shard="2/2", jobs=1)
