@@ -9,7 +9,7 @@ results.
 from __future__ import annotations
 
 import argparse
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +22,7 @@ from repromatrix.runner.evidence import published
 from repromatrix.runner.evidence.answering import current
 from repromatrix.runner.evidence.margins import NAME, MarginRow, as_text, read_margins, row_of
 from repromatrix.runner.evidence.store import Store
-from repromatrix.runner.judging.margins import margins, thresholds
+from repromatrix.runner.judging.margins import thresholds
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -77,9 +77,7 @@ def rows_of(
     rows = []
     for name, mine in by_case.items():
         case = loaded.cases[name]
-        for margin in margins(thresholds(case.script.code), mine):
-            counted = Counter(margin.threshold.quantity in row.measured for _, row in mine)
-            rows.append(row_of(case, margin, SEEDS, counted[True] // len(SEEDS)))
+        rows += [row_of(case, threshold, mine) for threshold in thresholds(case.script.code)]
     return rows, sorted(cell for cell, found in kinds.items() if len(found) > 1)
 
 

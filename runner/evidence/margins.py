@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from repromatrix.runner.evidence.tables import as_csv, read_rows
-from repromatrix.runner.judging.margins import LEAST, Extreme, Margin
+from repromatrix.runner.judging.margins import LEAST, Threshold
 from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.paths import Paths
 
 NAME = "margins.csv"
@@ -36,7 +37,8 @@ class MarginRow(NamedTuple):
     @property
     def is_narrow(self) -> bool:
         """Whether a value stands nearer than it should."""
-        return any(float(off) < LEAST for off in self._off)
+        times_off = filter(None, (self.passing_times_off, self.failing_times_off))
+        return any(float(times) < LEAST for times in times_off)
 
     @property
     def words(self) -> str:
@@ -51,31 +53,24 @@ class MarginRow(NamedTuple):
         ]
         return f"{self.threshold}: {'; '.join(filter(None, sides)) or 'nothing was measured'}."
 
-    @property
-    def _off(self) -> list[str]:
-        return [off for off in (self.passing_times_off, self.failing_times_off) if off]
 
-
-def row_of(case: Case, margin: Margin, seeds: Iterable[str], cells: int) -> MarginRow:
-    """Return a margin as a row of the file."""
-    return MarginRow(
-        case.name,
-        case.digest,
-        str(margin.threshold),
-        " ".join(seeds),
-        str(cells),
-        *_side(margin.passing),
-        *_side(margin.failing),
-    )
-
-
-def _side(extreme: Extreme | None) -> tuple[str, str, str]:
-    if extreme is None:
-        return "", "", ""
-    cell = extreme.cell
-    with_ = f" with {cell.workaround}" if cell.workaround else ""
-    at = f"{cell.precision} on {cell.environment}{with_}, seed {extreme.seed}"
-    return f"{extreme.value:.3g}", f"{extreme.times_off:.2f}", at
+def row_of(case: Case, threshold: Threshold, seen: Sequence[tuple[str, Observation]]) -> MarginRow:
+    """Return how far what a case measured stands off a threshold; each row has its seed."""
+    values = [
+        (threshold.times_off(value), row.cell, seed, value)
+        for seed, row in seen
+        if (value := row.measured.get(threshold.quantity)) is not None
+    ]
+    sides: list[str] = []
+    for holds in (True, False):
+        there = (each for each in values if threshold.holds(each[-1]) is holds)
+        times_off, cell, seed, value = min(there, default=(0.0, None, "", 0.0))
+        with_ = f" with {cell.workaround}" if cell and cell.workaround else ""
+        at = f"{cell.precision} on {cell.environment}{with_}, seed {seed}" if cell else ""
+        sides += [f"{value:.3g}", f"{times_off:.2f}", at] if cell else ["", "", ""]
+    seeds = dict.fromkeys(seed for seed, _ in seen)
+    cells = str(len({cell for _, cell, _, _ in values}))
+    return MarginRow(case.name, case.digest, str(threshold), " ".join(seeds), cells, *sides)
 
 
 def read_margins(paths: Paths) -> tuple[MarginRow, ...]:

@@ -1,16 +1,14 @@
-"""How far what cases measure stands off the thresholds that they assert. Pure."""
+"""The thresholds that cases assert of what they measure, and how far off a value stands. Pure."""
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 from repromatrix.runner.model.case import syntax_tree
-from repromatrix.runner.model.cell import Cell
-from repromatrix.runner.model.observation import Observation
 
 LEAST = 3.0
 """How many times off its threshold a value stands at least, on either side."""
@@ -40,23 +38,6 @@ class Threshold(NamedTuple):
         return max(ratio, 1 / ratio)
 
 
-class Extreme(NamedTuple):
-    """The value on one side that is nearest to a threshold, and where it was measured."""
-
-    value: float
-    times_off: float
-    cell: Cell
-    seed: str
-
-
-class Margin(NamedTuple):
-    """What stands nearest to a threshold on both sides; None where nothing was measured there."""
-
-    threshold: Threshold
-    passing: Extreme | None
-    failing: Extreme | None
-
-
 def thresholds(code: str) -> tuple[Threshold, ...]:
     """Return what the assertions of a case hold measured quantities against.
 
@@ -65,8 +46,8 @@ def thresholds(code: str) -> tuple[Threshold, ...]:
     """
     asserted = (node.test for node in ast.walk(syntax_tree(code)) if isinstance(node, ast.Assert))
     compared = (node for test in asserted for node in ast.walk(test))
-    found = (one for node in compared if isinstance(node, ast.Compare) for one in _of(node))
-    return tuple(dict.fromkeys(found))
+    comparisons = (node for node in compared if isinstance(node, ast.Compare))
+    return tuple(dict.fromkeys(found for node in comparisons for found in _of(node)))
 
 
 def _of(node: ast.Compare) -> Iterator[Threshold]:
@@ -86,26 +67,3 @@ def _of(node: ast.Compare) -> Iterator[Threshold]:
                     yield Threshold(quantity, is_below, float(limit))
                 case _:
                     pass
-
-
-def margins(
-    asserted: Iterable[Threshold], seen: Iterable[tuple[str, Observation]]
-) -> tuple[Margin, ...]:
-    """Return the margins of thresholds over cells, each with the seed that it was run with."""
-    rows = list(seen)
-    return tuple(
-        Margin(one, _nearest(one, rows, holds=True), _nearest(one, rows, holds=False))
-        for one in asserted
-    )
-
-
-def _nearest(
-    threshold: Threshold, rows: Iterable[tuple[str, Observation]], *, holds: bool
-) -> Extreme | None:
-    values = (
-        Extreme(value, threshold.times_off(value), row.cell, seed)
-        for seed, row in rows
-        if (value := row.measured.get(threshold.quantity)) is not None
-        and threshold.holds(value) is holds
-    )
-    return min(values, key=lambda one: (one.times_off, one.cell, one.seed), default=None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import small_checkout
-from factories import CODE, case_text, cell
+from factories import CODE, case_text, seen
 from rich.console import Console
 from tiny_recipes import CONTENT
 
@@ -23,7 +23,7 @@ from repromatrix.runner.evidence.margins import as_text as margins_text
 from repromatrix.runner.evidence.margins import row_of as margin_row
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
-from repromatrix.runner.judging.margins import Extreme, Margin, Threshold
+from repromatrix.runner.judging.margins import Threshold
 from repromatrix.runner.model.observation import LOCAL
 from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.paths import Paths
@@ -53,11 +53,8 @@ def test_thresholds_without_margins_are_noted_and_others_printed_when_asked(
         (places.cases / f"{name}.py").write_text(case_text(code=asserts))
     cases = load(places).cases
     rows = [
-        margin_row(case, Margin(ERROR, Extreme(passing, times_off, cell(), "3"), None), "01", 2)
-        for case, passing, times_off in (
-            (cases["toy_breaks"], 0.01, 6.0),
-            (cases["toy_melts"], 0.03, 2.0),
-        )
+        margin_row(cases[name], ERROR, [("3", dataclasses.replace(seen(), measured=measured))])
+        for name, measured in (("toy_breaks", {"error": 0.01}), ("toy_melts", {"error": 0.03}))
     ]
     places.published.mkdir(parents=True)
     (places.published / MARGINS).write_text(margins_text(rows))

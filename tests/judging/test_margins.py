@@ -6,9 +6,10 @@ import dataclasses
 import math
 
 import pytest
-from factories import cell, seen
+from factories import case, cell, seen
 
-from repromatrix.runner.judging.margins import Extreme, Margin, Threshold, margins, thresholds
+from repromatrix.runner.evidence.margins import row_of
+from repromatrix.runner.judging.margins import Threshold, thresholds
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
 ERROR = Threshold("error", below=True, limit=0.06)
@@ -47,22 +48,19 @@ def test_a_value_stands_so_many_times_off(value: float, times_off: float, *, hol
 
 
 def test_the_nearest_value_on_each_side_counts_whatever_the_seed() -> None:
-    bf16, fp16 = cell(precision=Precision.BF16), cell(precision=Precision.FP16)
+    toy = case()
+    measured = {"bf16": {"0": 0.6, "1": 0.24}, "fp16": {"0": 0.001, "1": 0.015}}
     rows = [
         (seed, dataclasses.replace(seen(Outcome.PASSES, at), measured={"error": value}))
-        for seed, at, value in (
-            ("0", bf16, 0.6),
-            ("1", bf16, 0.24),
-            ("0", fp16, 0.001),
-            ("1", fp16, 0.015),
-        )
+        for precision, values in measured.items()
+        for at in [cell(precision=Precision(precision))]
+        for seed, value in values.items()
     ]
+    found = row_of(toy, ERROR, [*rows, ("0", seen(Outcome.FAILS, cell("4.51.0")))])
 
-    (found,) = margins([ERROR], [*rows, ("0", seen(Outcome.FAILS, cell("4.51.0")))])
-
-    assert found == Margin(
-        ERROR,
-        Extreme(0.015, ERROR.times_off(0.015), fp16, "1"),
-        Extreme(0.24, ERROR.times_off(0.24), bf16, "1"),
+    assert found[2:5] == ("error < 0.06", "0 1", "2")
+    assert found[5:] == (
+        *("0.015", "4.00", "fp16 on 4.50.0, seed 1"),
+        *("0.24", "4.00", "bf16 on 4.50.0, seed 1"),
     )
-    assert margins([ERROR], []) == (Margin(ERROR, None, None),)
+    assert row_of(toy, ERROR, [])[4:] == ("0", *("",) * 6)
