@@ -91,8 +91,13 @@ def issue(bug: KnownBug, script: str) -> str:
 
     `script` is the plain path of the case.
     """
-    form = _FORMS.get(bug.package, _SHORT)
-    system = "\n".join(_system(bug))
+    form, ran = _FORMS.get(bug.package, _SHORT), bug.failing.provenance
+    beside = sorted(bug.case.packages - {TRANSFORMERS, "torch", *COMPANIONS})
+    packages = dict.fromkeys([bug.package, TRANSFORMERS, *COMPANIONS, *beside])
+    versions = {name: bug.packages[name] for name in packages if bug.packages.get(name)}
+    versions |= {"PyTorch": ran.torch_build, "Python": ran.python}
+    system = "".join(f"- {name} version: {version}\n" for name, version in versions.items())
+    system += f"- Platform: {ran.hardware}, computed on {bug.failing.cell.device.upper()}"
     sections = (
         ("System Info", fenced(system, "Shell") if form.system_is_code else system),
         *form.sections,
@@ -103,21 +108,12 @@ def issue(bug: KnownBug, script: str) -> str:
     return f"# {printable(bug.title)}\n{text}"
 
 
-def _system(bug: KnownBug) -> Iterator[str]:
-    ran = bug.failing.provenance
-    beside = sorted(bug.case.packages - {TRANSFORMERS, "torch", *COMPANIONS})
-    for package in dict.fromkeys([bug.package, TRANSFORMERS, *COMPANIONS, *beside]):
-        if version := bug.packages.get(package):
-            yield f"- {package} version: {version}"
-    yield f"- PyTorch version: {ran.torch_build}"
-    yield f"- Python version: {ran.python}"
-    yield f"- Platform: {ran.hardware}, computed on {bug.failing.cell.device.upper()}"
-
-
 def _reproduction(bug: KnownBug, script: str) -> Iterator[str]:
+    failing = bug.failing
+    ends = "ends with" if failing.failed else failing.outcome.verb
     yield fenced(script, "python")
-    yield f"With the versions above, in {bug.failing.cell.precision}, it {_end(bug.failing)}:"
-    yield fenced("\n".join(_last_lines(bug.failing)))
+    yield f"With the versions above, in {failing.cell.precision}, it {ends}:"
+    yield fenced("\n".join(_last_lines(failing)))
     *earlier, newest = bug.ranges
     yield f"It fails with {newest}."
     if earlier:
@@ -126,8 +122,14 @@ def _reproduction(bug: KnownBug, script: str) -> Iterator[str]:
     yield from bug.commits
 
 
-def _end(failing: Observation) -> str:
-    return "ends with" if failing.failed else failing.outcome.verb
+def _behaviour(bug: KnownBug) -> Iterator[str]:
+    sentence, _ = first_sentence(bug.case.docstring)
+    yield plain(sentence) if sentence else "The script ends without an exception."
+    yield f"Seen instead: {plain(bug.failing.headline)}."
+    if bug.also:
+        yield f"It also fails in {join(list(bug.also))}."
+    if reports := bug.case.block.reports:
+        yield f"Related: {join(list(reports))}"
 
 
 def _last_lines(failing: Observation) -> Iterator[str]:
@@ -149,13 +151,3 @@ def _last_lines(failing: Observation) -> Iterator[str]:
         yield from [f"    {frame.statement}"] if frame.statement else []
     message = printable_lines(failing.failed.message.strip())
     yield f"{failing.failed.error_class}: {message[:_LONG]}".removesuffix(": ")
-
-
-def _behaviour(bug: KnownBug) -> Iterator[str]:
-    sentence, _ = first_sentence(bug.case.docstring)
-    yield plain(sentence) if sentence else "The script ends without an exception."
-    yield f"Seen instead: {plain(bug.failing.headline)}."
-    if bug.also:
-        yield f"It also fails in {join(list(bug.also))}."
-    if reports := bug.case.block.reports:
-        yield f"Related: {join(list(reports))}"

@@ -43,23 +43,21 @@ def lacking(judged: Iterable[Judged]) -> tuple[str, ...]:
         and not row.stale
         and row.seen.exercised is not Exercised.NO
     ]
-    lacks = [f"its failure ends in {frame}" for frame in sorted(set(_own_frames(rows)))]
+    expected = [row.seen.failed for row in rows if row.entry is not None and row.seen.failed]
+    deepest = {
+        frame.path
+        for failed in expected
+        if failed.error_class != "AssertionError"
+        for frame in frames(failed.traceback)[-1:]
+    }
+    # An exception that the case itself raises, and that is no assert, is none of a library.
+    own = sorted(path for path in deepest if path.startswith("cases/"))
+    lacks = [f"its failure ends in {path}, not in a library" for path in own]
     if not any(row.entry is not None and described(row.entry, row.seen) for row in rows):
         lacks.append("no measured cell fails as described")
     if not any(row.seen.outcome is Outcome.PASSES for row in rows):
         lacks.append("no measured cell passes")
     return tuple(lacks)
-
-
-def _own_frames(rows: Iterable[Judged]) -> Iterator[str]:
-    """Yield where an expected exception is raised by the case itself, and is no assert."""
-    for one in rows:
-        failed = one.seen.failed
-        if one.entry is None or failed is None or failed.error_class == "AssertionError":
-            continue
-        deepest = next(reversed(frames(failed.traceback)), None)
-        if deepest is not None and deepest.path.startswith("cases/"):
-            yield f"{deepest.path}, not in a library"
 
 
 def crosses(judged: Iterable[Judged], *, since: str = "0") -> bool:
@@ -187,7 +185,11 @@ def _source(case: Case) -> Iterator[_CaseFault]:
         fix = f"A case has fewer than {_LINES}, blank ones not counted."
         yield Problem("length", f"{lines} lines of code", fix)
     nodes = [*ast.walk(tree)]
-    yield from _versions_read(case, nodes)
+    for node in nodes:
+        if name := _version_source(node):
+            line = _line(case, getattr(node, "lineno", 1))
+            fix = "Test behaviour: `fails` says which versions are affected."
+            yield Problem(line, f"the case reads a version ({name})", fix)
     yield from _surroundings(case, nodes)
     yield from _messages_raised(case, tree)
     yield from _late_settings(case, tree)
@@ -197,14 +199,6 @@ def _line(case: Case, number: int) -> str:
     """Name a line of the code by its number in the file: the code begins where the block ends."""
     above = case.script.first_line - 2 + case.script.block.count("\n")
     return f"line {above + number}"
-
-
-def _versions_read(case: Case, nodes: Iterable[ast.AST]) -> Iterator[_CaseFault]:
-    for node in nodes:
-        if name := _version_source(node):
-            line = _line(case, getattr(node, "lineno", 1))
-            fix = "Test behaviour: `fails` says which versions are affected."
-            yield Problem(line, f"the case reads a version ({name})", fix)
 
 
 def _surroundings(case: Case, nodes: Sequence[ast.AST]) -> Iterator[_CaseFault]:
@@ -319,21 +313,21 @@ def _late_settings(case: Case, tree: ast.Module) -> Iterator[_CaseFault]:
         defines = isinstance(node, (ast.FunctionDef, ast.ClassDef))
         if _SETS_ENVIRONMENT.search(ast.unparse(node)) and not defines:
             set_at = node.lineno
-        elif set_at and _imported(node) & libraries:
+        elif set_at and not libraries.isdisjoint(map(canonicalize_name, _imported(node))):
             what = "the case sets environment variables before its imports"
             fix = 'Set `isolation = "process"`.'
             yield Problem(_line(case, node.lineno), what, fix)
             return
 
 
-def _imported(node: ast.stmt) -> set[str]:
+def _imported(node: ast.stmt) -> list[str]:
     match node:
         case ast.Import(names=names):
-            return {str(canonicalize_name(alias.name.partition(".")[0])) for alias in names}
+            return [alias.name.partition(".")[0] for alias in names]
         case ast.ImportFrom(module=str(module)):
-            return {str(canonicalize_name(module.partition(".")[0]))}
+            return [module.partition(".")[0]]
         case _:
-            return set()
+            return []
 
 
 def _workarounds(case: Case) -> Iterator[_CaseFault]:
