@@ -41,14 +41,6 @@ def _begin(places: Paths, source: object, name: str = "") -> Path:
     return path
 
 
-def _refused(places: Paths, source: object) -> str:
-    before = {path: path.read_text() for path in places.cases.iterdir()}
-    with pytest.raises(RunnerError) as caught:
-        begin(places, Console(quiet=True), str(source))
-    assert before == {path: path.read_text() for path in places.cases.iterdir()}
-    return str(caught.value)
-
-
 def _script(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "My Script.py"
     path.write_text(text)
@@ -86,22 +78,6 @@ def test_a_script_keeps_its_body_and_lets_go_of_the_versions_that_the_matrix_mov
         "accelerate>=1.0",
     ]
     assert _left(path) == ["title", "reports", *LEFT_TO_A_PERSON[1:]]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (SCRIPT + "from huggingface_hub import hf_hub_download\n", "from huggingface_hub import"),
-        (
-            SCRIPT + 'name = "gpt2"\nAutoModel.from_pretrained(name)\n',
-            "line 6: from_pretrained('gpt2')",
-        ),
-    ],
-)
-def test_a_script_that_can_be_no_case_is_refused(
-    places: Paths, tmp_path: Path, text: str, expected: str
-) -> None:
-    assert expected in _refused(places, _script(tmp_path, text))
 
 
 def test_what_stands_above_the_block_is_kept_and_a_local_path_is_no_network(

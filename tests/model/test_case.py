@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from factories import BREAKS, CODE, case, case_text
+from factories import BREAKS, CODE, case
 
-from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.model.case import (
     Case,
     CaseKind,
@@ -13,7 +12,6 @@ from repromatrix.runner.model.case import (
     Isolation,
     Workaround,
     by_variant,
-    read_case,
     stem_of,
     variant_of,
 )
@@ -48,12 +46,6 @@ note = "Seen twice."
 [[tool.repromatrix.fails]]
 outcome = "crashes"
 """
-
-
-def _faults(text: str) -> list[str]:
-    with pytest.raises(RunnerError) as caught:
-        read_case(text, "cases/x.py")
-    return [str(fault) for fault in caught.value.faults]
 
 
 def test_a_case_that_says_only_what_it_must_has_defaults_for_the_rest() -> None:
@@ -211,22 +203,3 @@ def test_what_a_workaround_says_is_not_in_the_digest() -> None:
     one, other = case("workarounds.eager = 'One.'"), case("workarounds.eager = 'Another.'")
 
     assert one.digest == other.digest
-
-
-def test_all_faults_of_a_block_are_told_at_once() -> None:
-    text = case_text('kind = "bad"\nfixd-by = 1\n[[tool.repromatrix.fails]]\nmatch = "x"')
-    text = text.replace('# title = "A toy breaks"\n', "")
-    expected = [f"tool.repromatrix.{name}" for name in ("title", "kind", "fails[0]", "fixd-by")]
-
-    assert expected == [fault.split(": ")[1] for fault in _faults(text)]
-
-
-@pytest.mark.parametrize(
-    "when",
-    ["transformers!=4.50", "transformers~=4.50", "transformers>4.50", "transformers<=4.50"],
-)
-def test_a_range_that_is_not_half_open_is_refused(when: str) -> None:
-    [fault] = _faults(case_text(BREAKS.replace("transformers>=4.50,<4.51", when)))
-
-    assert fault.startswith("cases/x.py: tool.repromatrix.fails[0].when: ")
-    assert when in fault

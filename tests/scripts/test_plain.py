@@ -76,11 +76,6 @@ RULES = {
         'if workaround == "cast":\n    go()\nelse:\n    stay()',
         "stay()\n",
     ),
-    "one of several workarounds": (
-        'if workaround in {"cast", "autocast"}:\n    go()\nstay()',
-        "stay()\n",
-    ),
-    "any workaround": ("if workaround:\n    go()\nstay()", "stay()\n"),
     "a conditional expression": (
         'go("eager" if workaround == "cast" else "flash")',
         'go("flash")\n',
@@ -89,14 +84,9 @@ RULES = {
         'mixed = precision != "fp32" and workaround != "cast"\ngo(mixed)',
         "go(True)\n",
     ),
-    "a comparison of dtypes": ("go(dtype != torch.float32)", "go(True)\n"),
     "a dtype that is asked for itself": (
         "go(dtype is torch.bfloat16, dtype is not torch.bfloat16, dtype is torch.float32)",
         "go(True, False, False)\n",
-    ),
-    "a condition that is half decided": (
-        'if ready() and workaround != "cast":\n    go()',
-        "if ready():\n    go()\n",
     ),
     "a condition that is decided behind something": (
         'if name.endswith("x") and workaround == "cast":\n    go()\nstay()',
@@ -150,10 +140,6 @@ RULES = {
         'plan = {"steps": 1}\nplan["every"] = 1 if workaround == "cast" else 2\ngo(**plan)',
         'plan = {"steps": 1}\nplan["every"] = 2\ngo(**plan)\n',
     ),
-    "keywords that are written so": (
-        'plan = {"steps": 1}\ngo(**plan)',
-        'plan = {"steps": 1}\ngo(**plan)\n',
-    ),
     "a seed": ('go(int(os.environ.get("REPRO_SEED", "0")))', "go(0)\n"),
     "what is only measured": ('measured["x"] = y.float().norm().item()\nstay()', "stay()\n"),
     "what is measured by doing something": ('measured["x"] = act()\nstay()', "act()\nstay()\n"),
@@ -173,39 +159,17 @@ RULES = {
         ),
     ),
     "an assertion that holds": ('assert workaround != "cast"\nstay()', "stay()\n"),
-    "a wrong workaround": (
-        (
-            'if workaround == "cast":\n    go()\nelif workaround not in {"", "cast"}:\n'
-            "    raise ValueError(workaround)\nstay()"
-        ),
-        "stay()\n",
-    ),
     "an elif that is left": (
         'if workaround == "cast":\n    go()\nelif ready():\n    stay()',
         "if ready():\n    stay()\n",
-    ),
-    "an else that is left": (
-        'if ready():\n    how = "x"\nelse:\n    stay()\ngo(how)',
-        'if ready():\n    how = "x"\nelse:\n    stay()\ngo(how)\n',
     ),
     "a name that means something else later": (
         'kind = "eager" if workaround == "cast" else "flash"\ngo(kind)\nkind = act()\ngo(kind)',
         'kind = "flash"\ngo(kind)\nkind = act()\ngo(kind)\n',
     ),
-    "a name that may mean something else later": (
-        (
-            'kind = "eager" if workaround == "cast" else "flash"\n'
-            "if ready():\n    kind = act()\ngo(kind)"
-        ),
-        'kind = "flash"\nif ready():\n    kind = act()\ngo(kind)\n',
-    ),
     "a name that means something else in a loop": (
         "kind = dtype\nfor x in act():\n    go(kind)\n    kind = x",
         "kind = torch.bfloat16\nfor x in act():\n    go(kind)\n    kind = x\n",
-    ),
-    "a name that is read later": (
-        "kind = dtype\nhook(lambda: kind)\nkind = act()",
-        "kind = torch.bfloat16\nhook(lambda: kind)\nkind = act()\n",
     ),
     "a name of a lambda": ("hook(lambda dtype: dtype)", "hook(lambda dtype: dtype)\n"),
     "a name of a comprehension": (
@@ -216,7 +180,6 @@ RULES = {
         "go()  # because of it\nuse(dtype)  # gone",
         "go()  # because of it\nuse(torch.bfloat16)\n",
     ),
-    "an empty line": ("go()\n\nstay()", "go()\n\nstay()\n"),
     "a try": (
         'try:\n    act()\nfinally:\n    measured["x"] = y.item()\nassert measured["x"]',
         "try:\n    act()\nfinally:\n    x = y.item()\nassert x\n",
