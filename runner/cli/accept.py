@@ -126,7 +126,7 @@ def _write(
 
 
 def _current(loaded: Project, case: Case, mine: Sequence[Judged]) -> list[Judged]:
-    """Return the results that decide; raises RunnerError where they are not enough."""
+    """Return the current results of a case; raises RunnerError where some are missing."""
     current = [each for each in mine if each.seen.outcome.is_evidence and not each.stale]
     fix = f"Run `nox -s matrix -- --case {case.stem}` first."
     if not current:
@@ -144,15 +144,15 @@ def _current(loaded: Project, case: Case, mine: Sequence[Judged]) -> list[Judged
         )
     ]:
         raise _problem(case, "evidence", f"there is no current result of {_listed(gaps)}", fix)
-    if unstable := [each for each in current if each.seen.unstable]:
-        what = f"repeats of {_listed(unstable)} disagree"
-        raise _problem(case, "evidence", what, "Make the case decide the same way each time.")
     return current
 
 
 def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) -> str:
     """Return the case's text with the entries that its evidence asks for; raises RunnerError."""
     current = _current(loaded, case, mine)
+    if unstable := [each for each in current if each.seen.unstable]:
+        what = f"repeats of {_listed(unstable)} disagree"
+        raise _problem(case, "evidence", what, "Make the case decide the same way each time.")
     proposal = propose(case, current, loaded.environments)
     if proposal.unexplained:
         what = (

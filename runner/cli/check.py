@@ -24,9 +24,8 @@ from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.evidence.margins import MarginRow, read_margins
 from repromatrix.runner.evidence.swept.published import CLASSES, FOLDER, read_findings
 from repromatrix.runner.evidence.swept.triage import read_triage, unknown_names
-from repromatrix.runner.judging.lint import crosses, lacking, scrutinise
+from repromatrix.runner.judging.lint import crosses, lacking, missing, scrutinise
 from repromatrix.runner.judging.margins import LEAST, thresholds
-from repromatrix.runner.judging.missing import missing
 from repromatrix.runner.judging.places import apart, by_place, never_seen
 from repromatrix.runner.judging.verdicts import Judged, by_case, described, judge_all
 from repromatrix.runner.model.case import Case

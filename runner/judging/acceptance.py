@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -56,23 +55,25 @@ def spans(
     is added where it alone does not decide. Nothing is returned where intervals cannot say it.
     """
     others = sorted({package for name in pairs for package, _ in taken_apart(name).changed})
+
+    def together(package: str) -> Iterator[When]:
+        """Yield intervals of another package, and of releases within each of them."""
+        known = sorted({one.version(package) for one in measured.values()} - {""}, key=Version)
+        wanted = {measured[name].version(package) for name in failing}
+        for text in _intervals(package, known, wanted):
+            within = [one for one in measured.values() if meets(one, [Requirement(text)])]
+            yield from ((text, release) for release in _along(_RELEASE, within, failing))
+
     alone = (_along(package, measured.values(), failing) for package in [*others, _RELEASE])
-    together = (_rectangles(package, measured, failing) for package in others)
-    candidates = itertools.chain((tuple((text,) for text in texts) for texts in alone), together)
-    return next((whens for whens in candidates if whens and _exact(whens, measured, failing)), ())
-
-
-def _rectangles(
-    package: str, measured: Mapping[str, Environment], failing: Collection[str]
-) -> tuple[When, ...]:
-    """Cut by the other package first, then by release within each of its intervals."""
-    known = sorted({one.version(package) for one in measured.values()} - {""}, key=Version)
-    wanted = {measured[name].version(package) for name in failing}
-    found: list[When] = []
-    for text in _intervals(package, known, wanted):
-        within = {name: one for name, one in measured.items() if meets(one, [Requirement(text)])}
-        found += [(text, release) for release in _along(_RELEASE, within.values(), failing)]
-    return tuple(found)
+    for whens in (
+        *(tuple((text,) for text in texts) for texts in alone),
+        *(tuple(together(package)) for package in others),
+    ):
+        parsed = [[Requirement(text) for text in when] for when in whens]
+        held = {name for name, one in measured.items() if any(meets(one, when) for when in parsed)}
+        if whens and held == set(failing):
+            return whens
+    return ()
 
 
 def _along(
@@ -96,15 +97,6 @@ def _intervals(package: str, known: Sequence[str], wanted: Collection[str]) -> t
         for each, end in zip(found, ends, strict=True)
         if each.answer
     )
-
-
-def _exact(
-    found: Sequence[When], measured: Mapping[str, Environment], failing: Collection[str]
-) -> bool:
-    parsed = [[Requirement(text) for text in when] for when in found]
-    return {
-        name for name, one in measured.items() if any(meets(one, when) for when in parsed)
-    } == set(failing)
 
 
 class How(NamedTuple):
@@ -155,8 +147,16 @@ def propose(
     """
     rows = [one for one in judged if fails(one.seen) is not None]
     entries_of = dict(enumerate(case.block.fails))
-    pooled = _pooled(case, rows)
-    pooled |= {number for number, entry in entries_of.items() if len(apart(entry, rows)) > 1}
+    unexpected = [row for row in rows if row.verdict.is_unexpected]
+    uncovered = [row for row in unexpected if fails(row.seen)]
+    pooled = {
+        number
+        for number, entry in entries_of.items()
+        if any(row.entry == entry for row in unexpected)
+        # It would describe the failure if only its requirements held there.
+        or any(covers(entry, row.seen.cell) and described(entry, row.seen) for row in uncovered)
+        or len(apart(entry, rows)) > 1
+    }
     places = {number: told(entry, rows) for number, entry in entries_of.items()}
     kept = tuple(number for number in range(len(case.block.fails)) if number not in pooled)
     held = [case.block.fails[number] for number in kept]
@@ -172,20 +172,6 @@ def propose(
         placed=placed,
         unexplained=tuple(unexplained),
     )
-
-
-def _pooled(case: Case, rows: Sequence[Judged]) -> set[int]:
-    """Return the entries that are wrong somewhere, or that describe what no entry covers."""
-    unexpected = [row for row in rows if row.verdict.is_unexpected]
-    wrong = [row.entry for row in unexpected if row.entry]
-    uncovered = [row for row in unexpected if fails(row.seen)]
-    return {
-        number
-        for number, entry in enumerate(case.block.fails)
-        if entry in wrong
-        # It would describe the failure if only its requirements held there.
-        or any(covers(entry, row.seen.cell) and described(entry, row.seen) for row in uncovered)
-    }
 
 
 def _derived(
@@ -214,27 +200,19 @@ def _derived(
             with_ = f" with {workaround}" if workaround else ""
             with_ += f" of {variant_of(name)}" if variant_of(name) else ""
             unexplained.append(f"{precision}{with_}: {join(how.raises, 'or') or how.outcome}")
-        entries += [
-            ProposedEntry(
+        for when in found:
+            asked = [Requirement(text) for text in when]
+            places = (place for there, place in names.items() if meets(environments[there], asked))
+            entry = ProposedEntry(
                 when=when,
                 precisions=(precision,),
                 devices=(device,),
                 workarounds=(workaround,),
                 variants=tuple(filter(None, [variant_of(name)])),
-                how=how._replace(where=_within(when, names, environments)),
+                how=how._replace(where=distinct(filter(None, places))),
             )
-            for when in found
-        ]
+            entries.append(entry)
     return entries, unexplained
-
-
-def _within(
-    when: When, places: Mapping[str, str], environments: Mapping[str, Environment]
-) -> tuple[str, ...]:
-    """Return the places in those environments in which requirements hold."""
-    asked = [Requirement(text) for text in when]
-    inside = (place for name, place in places.items() if meets(environments[name], asked))
-    return distinct(filter(None, inside))
 
 
 def _hows(case: Case, failing: Sequence[Judged]) -> list[tuple[Judged, How]]:
@@ -289,28 +267,23 @@ def _words(case: Case, one: Judged) -> How:
     return How(seen.outcome, (seen.failed.error_class,), (fragment(seen.failed.message),))
 
 
-def _merged(found: Iterable[ProposedEntry]) -> list[ProposedEntry]:
+def _merged(entries: Iterable[ProposedEntry]) -> list[ProposedEntry]:
     """Join entries that differ in one respect: precision, device, workaround, then variant.
 
     The texts of two precisions or devices, in one place, are the same failure in other words.
     """
-    for others in (
+    respects: tuple[Callable[[ProposedEntry], object], ...] = (
         lambda one: (one.when, one.devices, one.workarounds, one.variants, *one.how.alike),
         lambda one: (one.when, one.precisions, one.workarounds, one.variants, *one.how.alike),
         lambda one: (one.when, one.precisions, one.devices, one.variants, one.how),
         lambda one: (one.when, one.precisions, one.devices, one.workarounds, one.how),
-    ):
-        found = _grouped(found, others)
-    return list(found)
-
-
-def _grouped(
-    found: Iterable[ProposedEntry], key: Callable[[ProposedEntry], object]
-) -> list[ProposedEntry]:
-    groups: dict[object, list[ProposedEntry]] = defaultdict(list)
-    for one in found:
-        groups[key(one)].append(one)
-    return [_joined(group) for group in groups.values()]
+    )
+    for others in respects:
+        groups: dict[object, list[ProposedEntry]] = defaultdict(list)
+        for entry in entries:
+            groups[others(entry)].append(entry)
+        entries = [_joined(group) for group in groups.values()]
+    return list(entries)
 
 
 def _joined(group: Sequence[ProposedEntry]) -> ProposedEntry:
@@ -335,23 +308,24 @@ def _numbered(
     numbered: dict[int, ProposedEntry] = {}
     for number in sorted(pooled):
         entry = case.block.fails[number]
-        likest = max(left, key=lambda one: _likeness(one, entry), default=None)
-        if likest is not None and _likeness(likest, entry) > 0:
+        alike = [
+            one
+            for one in left
+            if one.how.raises == entry.raises and one.how.outcome is entry.outcome
+        ]
+        likest = max(alike, key=lambda one: _likeness(one, entry), default=None)
+        if likest is not None:
             left.remove(likest)
             numbered[number] = dataclasses.replace(likest, replaces=number)
     return (*numbered.values(), *left)
 
 
 def _likeness(one: ProposedEntry, entry: Failure) -> int:
-    if one.how.raises != entry.raises or one.how.outcome is not entry.outcome:
-        return 0
-    same = [set(one.how.match) & set(entry.match), set(one.workarounds) & set(entry.workarounds)]
     return (
-        1
-        + 8 * bool(_ends(map(Requirement, one.when)) & _ends(entry.when))
+        8 * bool(_ends(map(Requirement, one.when)) & _ends(entry.when))
         + 8 * bool(set(one.how.where) & set(entry.where))
-        + 4 * bool(same[0])
-        + 2 * bool(same[1])
+        + 4 * bool(set(one.how.match) & set(entry.match))
+        + 2 * bool(set(one.workarounds) & set(entry.workarounds))
         + len(set(one.precisions) & set(entry.precisions))
     )
 

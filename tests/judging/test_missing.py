@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from factories import BREAKS, case, cell, environments, failed, seen
 
-from repromatrix.runner.judging.missing import missing
+from repromatrix.runner.judging.lint import missing
 from repromatrix.runner.judging.verdicts import Judged, judge_all
 from repromatrix.runner.model.outcomes import Outcome
 
