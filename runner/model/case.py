@@ -480,22 +480,15 @@ def by_variant(case: Case) -> tuple[Case, ...]:
 
     A variant that is named like a family of models builds that family alone.
     """
-    return tuple(_variant(case, name) for name in case.block.variants) or (case,)
-
-
-def _variant(case: Case, variant: str) -> Case:
     block = case.block
-    alone = {
-        key: (variant,)
-        for key, families in (("models", block.models), ("shown_with", block.shown_with))
-        if variant in families
-    }
-    return replace(
-        case,
-        name=f"{case.stem}[{variant}]",
-        block=block.model_copy(update={"title": f"{block.title} [{variant}]", **alone}),
-        variant=variant,
-    )
+    cases = []
+    for name in block.variants:
+        changed: dict[str, Any] = {"title": f"{block.title} [{name}]"}
+        for key, families in (("models", block.models), ("shown_with", block.shown_with)):
+            changed |= {key: (name,)} if name in families else {}
+        alone = block.model_copy(update=changed)
+        cases.append(replace(case, name=f"{case.stem}[{name}]", block=alone, variant=name))
+    return tuple(cases) or (case,)
 
 
 def stem_of(name: str) -> str:

@@ -28,7 +28,8 @@ KEYS = (
     *("when", "precisions", "devices", "workarounds", "variants"),
     *("outcome", "raises", "match", "where"),
 )
-"""The keys that are written; the others, such as `title` and `fixed-by`, are a person's."""
+"""The keys that are written; `fixed-by` and `note` are a person's."""
+_TITLE = "[[tool.repromatrix.fails]]"
 _WIDTH = 88
 
 
@@ -47,18 +48,32 @@ def rewritten(text: str, where: str, kept: Sequence[int], entries: Sequence[Writ
     """
     script = parse_script(text, where)
     content = script.block.removeprefix(_OPENS).removesuffix(_CLOSES)
-    sections = _sections(
-        [
-            line[2:] if line.startswith("# ") else line[1:]
-            for line in content.rstrip("\n").split("\n")
-        ]
-    )
+    marked = content.rstrip("\n").split("\n")
+    sections = _sections([line.removeprefix("#").removeprefix(" ") for line in marked])
     replacing = {entry.replaces: entry for entry in entries if entry.replaces is not None}
-    fresh = [_fresh(entry.keys) for entry in entries if entry.replaces is None]
+    added = [entry.keys for entry in entries if entry.replaces is None]
+    fresh = [
+        [_TITLE, *(line for key in KEYS if key in keys for line in _line(key, keys[key]))]
+        for keys in added
+    ]
     lines = list(_assembled(sections, kept, replacing, fresh))
     block = _OPENS + "".join(f"# {line}".rstrip() + "\n" for line in lines) + _CLOSES
     result = text.replace(script.block, block, 1)
-    _held(script.table, result, where, kept, entries)
+    # A block that says anything else than was meant is never kept.
+    meant = json.loads(json.dumps(script.table))
+    wanted = [
+        {key: value for key, value in entry.items() if key not in KEYS}
+        | dict(replacing[number].keys)
+        if number in replacing
+        else entry
+        for number, entry in enumerate(meant["tool"]["repromatrix"].pop("fails", []))
+        if number in kept or number in replacing
+    ] + [dict(keys) for keys in added]
+    if wanted:
+        meant["tool"]["repromatrix"]["fails"] = wanted
+    if parse_script(result, where).table != meant:
+        fix = "Write each entry of `fails` as a table of its own, one key a line."
+        raise refuse(Problem(f"{where}: fails", "the entries cannot be edited in place", fix))
     return result
 
 
@@ -79,17 +94,13 @@ def _statements(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
     start, text = 0, ""
     for end, line in enumerate(lines, 1):
         text = f"{text}\n{line}" if text else line
-        if not _KEY.match(text) or _is_whole(text):
-            yield start, end
-            start, text = end, ""
-
-
-def _is_whole(text: str) -> bool:
-    try:
-        tomllib.loads(text)
-    except tomllib.TOMLDecodeError:  # its value goes on in the next line
-        return False
-    return True
+        if _KEY.match(text):
+            try:
+                tomllib.loads(text)
+            except tomllib.TOMLDecodeError:  # its value goes on in the next line
+                continue
+        yield start, end
+        start, text = end, ""
 
 
 def _assembled(
@@ -120,42 +131,24 @@ def _assembled(
         yield from [""] * bool(number) + section
 
 
-def _fresh(keys: Mapping[str, Any]) -> list[str]:
-    lines = ["[[tool.repromatrix.fails]]"]
-    for key in KEYS:
-        if key in keys:
-            lines += _line(key, keys[key])
-    return lines
-
-
 def _edited(section: Sequence[str], keys: Mapping[str, Any]) -> list[str]:
     """Replace the spans of the keys that change; a new key stands behind our last one."""
-    spans = _spans(section)
-    now = tomllib.loads("\n".join(section[_header(section) + 1 :]))
+    below = next(number for number, line in enumerate(section, 1) if _FAILS.match(line))
+    spans = {
+        found[1]: (start, end)
+        for start, end in _statements(section)
+        if (found := _KEY.match(section[start]))
+    }
+    now = tomllib.loads("\n".join(section[below:]))
+    behind = max((end for key, (_, end) in spans.items() if key in KEYS), default=below)
     out = list(section)
-    behind = max(
-        (end for key, (_, end) in spans.items() if key in KEYS), default=_header(section) + 1
-    )
-    added = [
+    out[behind:behind] = [
         line for key in KEYS if key in keys and key not in spans for line in _line(key, keys[key])
     ]
-    out[behind:behind] = added
     for key, (start, end) in sorted(spans.items(), key=lambda item: -item[1][0]):
         if key in KEYS and now.get(key) != keys.get(key):
             out[start:end] = _line(key, keys[key]) if key in keys else []
     return out
-
-
-def _header(section: Sequence[str]) -> int:
-    return next(number for number, line in enumerate(section) if _FAILS.match(line))
-
-
-def _spans(section: Sequence[str]) -> dict[str, tuple[int, int]]:
-    return {
-        key[1]: (start, end)
-        for start, end in _statements(section)
-        if (key := _KEY.match(section[start]))
-    }
 
 
 def _line(key: str, value: Any) -> list[str]:  # noqa: ANN401 - a string or a list of strings
@@ -169,31 +162,3 @@ def _value(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return f"[{', '.join(map(_value, value))}]"
-
-
-def _held(
-    before: Mapping[str, Any],
-    text: str,
-    where: str,
-    kept: Sequence[int],
-    entries: Sequence[Written],
-) -> None:
-    """Read what was written: a block that says anything else than was meant is never kept."""
-    after = parse_script(text, where).table
-    meant = json.loads(json.dumps(before))
-    old = meant["tool"]["repromatrix"].pop("fails", [])
-    replacing = {entry.replaces: entry for entry in entries}
-    wanted = [
-        {key: value for key, value in entry.items() if key not in KEYS}
-        | dict(replacing[number].keys)
-        if number in replacing
-        else entry
-        for number, entry in enumerate(old)
-        if number in kept or number in replacing
-    ]
-    wanted += [dict(entry.keys) for entry in entries if entry.replaces is None]
-    if wanted:
-        meant["tool"]["repromatrix"]["fails"] = wanted
-    if after != meant:
-        fix = "Write each entry of `fails` as a table of its own, one key a line."
-        raise refuse(Problem(f"{where}: fails", "the entries cannot be edited in place", fix))
