@@ -80,8 +80,15 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     def tell(line: str) -> None:
         console.print(line)
 
+    known = [release.name for release in load_matrix(paths).releases]
     for option, name in (("--good", options.good), ("--bad", options.bad)):
-        _refuse_unlocked(paths, option, name)
+        base = asked(name, option).base
+        if base == MAIN:
+            fix = "Use the newest release instead."
+            raise refuse(Problem(option, f"{MAIN} has no lock, so its packages vary", fix))
+        if base not in known:
+            expected = "a release, with extras or as a pair"
+            raise refuse(InvalidValue(option, name, expected, suggestion(base, known)))
     derived = [name for name in (options.good, options.bad) if "+" in name]
     loaded = cli.load_scripts(paths, [options.case], derived)
     question = _question(loaded, options)
@@ -100,18 +107,6 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
             return ExitCode.FAILS_ON_BOTH_SIDES
         case BlameOutcome.UNDECIDED | BlameOutcome.SILENT:
             return ExitCode.UNDECIDED
-
-
-def _refuse_unlocked(paths: Paths, option: str, name: str) -> None:
-    """Raise RunnerError for a name that stands for no lock."""
-    base = asked(name, option).base
-    known = [release.name for release in load_matrix(paths).releases]
-    if base == MAIN:
-        fix = "Use the newest release instead."
-        raise refuse(Problem(option, f"{MAIN} has no lock, so its packages vary", fix))
-    if base not in known:
-        expected = "a release, with extras or as a pair"
-        raise refuse(InvalidValue(option, name, expected, suggestion(base, known)))
 
 
 def _question(loaded: Project, options: BlameOptions) -> CaseQuestion:

@@ -25,7 +25,7 @@ from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.development import repository_of
 from repromatrix.runner.errors import Conflict, ExitCode, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import history as history_evidence
-from repromatrix.runner.evidence.history import HistoryPoint, HistorySpan, MainHistory
+from repromatrix.runner.evidence.history import HistoryPoint, MainHistory
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -81,7 +81,8 @@ def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode
     is_story = bool(options.every)
     is_fresh = options.rerun or not is_story
     known = MainHistory() if is_fresh else history_evidence.known_history(paths)
-    due = [point for point in points if _open(point, asked, known)]
+    answered = [known.answers.get(cell_of(question), {}) for question in asked]
+    due = [point for point in points if any(point.commit not in each for each in answered)]
     console.print(
         f"{plural(len(points), 'commit')} of {len(line):,}, from {line[0].day} to {line[-1].day};"
         f" {len(due)} to measure, {plural(len(asked), 'cell')} each."
@@ -151,11 +152,6 @@ def _points(line: Sequence[HistoryPoint], options: HistoryOptions) -> list[Histo
     return history.at_random(line, options.random, options.seed)
 
 
-def _open(point: HistoryPoint, asked: Sequence[CaseQuestion], known: MainHistory) -> bool:
-    """Say whether a question is left at a point."""
-    return any(point.commit not in known.answers.get(cell_of(question), {}) for question in asked)
-
-
 @dataclass(kw_only=True)
 class _Found:
     """Prints every point as it is measured, and keeps it if it is to be kept."""
@@ -188,11 +184,6 @@ class _Found:
         self.console.print(text, style="dim")
 
 
-def _said(span: HistorySpan) -> str:
-    days = f"{span.first.day} to {span.last.day}" if len(span.points) > 1 else f"on {span.last.day}"
-    return f"{'fails' if span.fails else 'passes'} {days}"
-
-
 def _text(found: MainHistory, points: Sequence[HistoryPoint], asked: Sequence[CaseQuestion]) -> str:
     """Return what each case did along the points, and which commits could not be judged."""
     chosen = {point.commit for point in points}
@@ -204,8 +195,16 @@ def _text(found: MainHistory, points: Sequence[HistoryPoint], asked: Sequence[Ca
             if span.fails is not None
         ]
         if any(span.fails for span in spans):
-            told = "; ".join(map(_said, spans))
-            lines.append(f"{question.case.name} {question.precision}: {told}")
+            parts = [
+                f"{'fails' if span.fails else 'passes'} "
+                + (
+                    f"{span.first.day} to {span.last.day}"
+                    if len(span.points) > 1
+                    else f"on {span.last.day}"
+                )
+                for span in spans
+            ]
+            lines.append(f"{question.case.name} {question.precision}: {'; '.join(parts)}")
     unjudged = []
     measured = [point for point in found.points if point.commit in chosen]
     for point in measured:

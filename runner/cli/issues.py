@@ -26,7 +26,6 @@ from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit, is_pinned, known_commits
 from repromatrix.runner.execution.events import Terms
-from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.outcomes import Device
 from repromatrix.runner.model.packages import TRANSFORMERS
@@ -71,7 +70,21 @@ def write_issues(paths: Paths, options: IssuesOptions, console: Console) -> Exit
     address = site_address(options.base_url)
     rows = answers.both(paths, cli.line_printer(console, "yellow"))
     loaded, grid = site.judged_grid(project.load(paths), rows)
-    fresh = _fresh(loaded, grid, options, console)
+    selection = select(SelectionRequest(case=options.case), loaded.cases, loaded.names)
+    known = ""
+    if options.known:
+        try:
+            known = options.known.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            what = f"{options.known} cannot be read ({error.strerror})"
+            raise refuse(Problem("--known", what)) from error
+    chosen = (judged for judged in grid if selection(judged.seen.cell))
+    fresh = []
+    for result in unexpected.unexpected_results(chosen, loaded.cases, loaded.environments):
+        if render.marker(result) in known:
+            console.print(f"Known: {render.title(result)}")
+        else:
+            fresh.append(result)
     commits = _commits(loaded, fresh, clones, options, console)
     written = {}
     for result in fresh:
@@ -83,28 +96,6 @@ def write_issues(paths: Paths, options: IssuesOptions, console: Console) -> Exit
     files.write_all(written)
     console.print(f"{plural(len(written), 'issue')} written.")
     return ExitCode.AS_EXPECTED
-
-
-def _fresh(
-    loaded: Project, grid: Iterable[Judged], options: IssuesOptions, console: Console
-) -> list[UnexpectedResult]:
-    """Return the selected results of which there is no issue yet; print the others."""
-    selection = select(SelectionRequest(case=options.case), loaded.cases, loaded.names)
-    known = _read(options.known) if options.known else ""
-    chosen = (judged for judged in grid if selection(judged.seen.cell))
-    every = unexpected.unexpected_results(chosen, loaded.cases, loaded.environments)
-    for result in every:
-        if render.marker(result) in known:
-            console.print(f"Known: {render.title(result)}")
-    return [result for result in every if render.marker(result) not in known]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        what = f"{path} cannot be read ({error.strerror})"
-        raise refuse(Problem("--known", what)) from error
 
 
 def _commits(

@@ -337,15 +337,10 @@ def portable(typed: Sequence[str]) -> tuple[str, ...]:
     words = list(typed)
     for number, word in enumerate(words):
         path = PurePath(word)
-        if word.startswith("--repo="):
-            words[number] = f"--repo={_folder_name(word.removeprefix('--repo='))}"
-        elif number and words[number - 1] == "--repo":
-            words[number] = _folder_name(word)
+        option, sign, repo = word.partition("=") if word.startswith("--repo=") else ("", "", word)
+        if sign or (number and words[number - 1] == "--repo"):
+            # The name of its folder, also where it was given as a dot.
+            words[number] = f"{option}{sign}{Path(repo).expanduser().resolve().name}"
         elif path.suffix == ".py" and len(path.parts) > 1:
             words[number] = f"path/to/{path.name}"
     return tuple(words)
-
-
-def _folder_name(repo: str) -> str:
-    """Return the name of a clone's folder, also where it was given as a dot."""
-    return Path(repo).expanduser().resolve().name
