@@ -22,15 +22,11 @@ def by_place(entry: Failure, judged: Iterable[Judged]) -> dict[str, list[Judged]
     found: dict[str, list[Judged]] = {}
     for row in judged:
         stands = row.entry is entry and not row.stale and not row.seen.unstable
-        if stands and (place := _place(row)) and worded(entry, row.seen):
-            found.setdefault(place, []).append(row)
+        # What was stopped, or crashed, has no place.
+        failed = row.seen.failed if row.seen.outcome is Outcome.FAILS else None
+        if stands and failed is not None and failed.place and worded(entry, row.seen):
+            found.setdefault(failed.place, []).append(row)
     return found
-
-
-def _place(row: Judged) -> str:
-    """Return where a cell raises; what was stopped, or crashed, has no place."""
-    failed = row.seen.failed
-    return failed.place if failed is not None and row.seen.outcome is Outcome.FAILS else ""
 
 
 def statements(judged: Iterable[Judged]) -> Statements:
@@ -50,23 +46,20 @@ def grouped(seen: Statements, stated: Iterable[Sequence[str]] = ()) -> list[tupl
     code fails: there a library moved it. Everything else may be another bug, and a person says if
     it is not.
     """
+
+    def are_one(place: str, other: str) -> bool:
+        """Say whether two places are one, or a library moved the one to the other."""
+        lines = seen[place] & seen.get(other, set()) - {""}
+        return same_place(place, other) or (bool(lines) and same_name(place, other))
+
     groups = [[*one] for one in stated if one]
     for place in seen:
-        own = next((group for group in groups if _belongs(place, group, seen)), None)
+        own = next((group for group in groups if any(are_one(place, at) for at in group)), None)
         if own is None:
             groups.append([place])
         elif place not in own:
             own.append(place)
     return [tuple(group) for group in groups]
-
-
-def _belongs(place: str, group: Iterable[str], seen: Statements) -> bool:
-    return any(same_place(place, other) or _is_moved(place, other, seen) for other in group)
-
-
-def _is_moved(place: str, other: str, seen: Statements) -> bool:
-    lines = seen[place] & seen.get(other, set()) - {""}
-    return bool(lines) and same_name(place, other)
 
 
 def distinct(places: Iterable[str]) -> tuple[str, ...]:

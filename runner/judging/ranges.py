@@ -84,13 +84,23 @@ def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...
     )
     pairs = [one for one in own if one.source is Source.PAIR]
     versions = tuple(_along_versions(pairs, environments))
-    told = {point.environment for axis in versions for point in axis}
-    added = _along_releases([pair for pair in pairs if not _is_change(pair, environments)])
+    on_versions = {point.environment for axis in versions for point in axis}
+    added = _along_releases(pairs, environments)
+    stacks: dict[str, list[Environment]] = {}
+    for one in own:
+        if one.source is Source.STACK:
+            stacks.setdefault(one.program, []).append(one)
     return (
         releases,
         *versions,
-        *(axis for axis in added if len(axis) > 1 or axis[0].environment not in told),
-        *_of_stacks([one for one in own if one.source is Source.STACK]),
+        *(axis for axis in added if len(axis) > 1 or axis[0].environment not in on_versions),
+        *(
+            tuple(
+                Point(f"{program} {one.version(program)}", one.name)
+                for one in sorted(group, key=lambda one: Version(one.version(program)))
+            )
+            for program, group in stacks.items()
+        ),
     )
 
 
@@ -109,35 +119,28 @@ def _along_versions(
         points = [one for one in every if all(map(one.version, packages))]
         points.sort(key=lambda one: [Version(one.version(name)) for name in packages])
         if len(points) > 1:
-            yield tuple(Point(_label(point, packages, base), point.name) for point in points)
+            yield tuple(
+                Point(
+                    ", ".join(f"{name} {one.version(name)}" for name in packages) + f" on {base}",
+                    one.name,
+                )
+                for one in points
+            )
 
 
-def _is_change(pair: Environment, environments: Mapping[str, Environment]) -> bool:
-    """Say whether the release of a pair has what the pair changes, in another version."""
-    parts = taken_apart(pair.name)
-    base = environments.get(with_extras(parts.base, parts.extras))
-    return base is not None and all(base.version(package) for package, _ in parts.changed)
-
-
-def _along_releases(pairs: Sequence[Environment]) -> Iterator[Axis]:
+def _along_releases(
+    pairs: Sequence[Environment], environments: Mapping[str, Environment]
+) -> Iterator[Axis]:
+    """Yield the axes of pairs that add what their releases do not have."""
     groups: dict[str, list[Point]] = {}
     for one in pairs:
         parts = taken_apart(one.name)
-        changed = ", ".join(f"{package} {version}" for package, version in parts.changed)
         base = with_extras(parts.base, parts.extras)
-        groups.setdefault(changed, []).append(Point(f"{base} with {changed}", one.name))
+        held = environments.get(base)
+        if held is None or not all(held.version(package) for package, _ in parts.changed):
+            changed = ", ".join(f"{package} {version}" for package, version in parts.changed)
+            groups.setdefault(changed, []).append(Point(f"{base} with {changed}", one.name))
     yield from map(tuple, groups.values())
-
-
-def _of_stacks(stacks: Sequence[Environment]) -> Iterator[Axis]:
-    for program in dict.fromkeys(stack.program for stack in stacks):
-        found = [stack for stack in stacks if stack.program == program]
-        by_version = sorted(found, key=lambda one: Version(one.version(program)))
-        yield tuple(Point(f"{program} {one.version(program)}", one.name) for one in by_version)
-
-
-def _label(one: Environment, packages: Sequence[str], base: str) -> str:
-    return ", ".join(f"{name} {one.version(name)}" for name in packages) + f" on {base}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
