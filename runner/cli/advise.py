@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from repromatrix.runner.audit import asking
 from repromatrix.runner.audit.advice import advise as find
 from repromatrix.runner.audit.render_advice import document
 from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli.audit import swept_code, with_swept
 from repromatrix.runner.cli.options import (
-    Console,
     QuestionOptions,
     command,
-    late_printer,
     print_stdout,
-    stderr_console,
+    warn,
 )
 from repromatrix.runner.document import write
 from repromatrix.runner.errors import ExitCode
@@ -23,19 +19,16 @@ from repromatrix.runner.paths import Paths
 
 
 @command("advise", collect=False)
-def advise_release(
-    paths: Paths, options: QuestionOptions, console: Callable[[], Console] = stderr_console
-) -> ExitCode:
+def advise_release(paths: Paths, options: QuestionOptions) -> ExitCode:
     """Print the newest release on which all selected cases pass, with a version specifier.
 
-    Of models that were asked for it adds what the sweep found on that release. `console` is called
-    only where there is something to warn of: rich takes time to import.
+    Of models that were asked for it adds what the sweep found on that release.
     """
     swept_models = SweptModels(paths)
     loaded, question, models, terms = asking.asked(
         paths, options, otherwise_known=swept_models.is_known
     )
-    advice = find(asking.known_of(loaded, question, late_printer(console)), question)
+    advice = find(asking.known_of(loaded, question, warn), question)
     newest = advice.newest.release if advice.newest else loaded.matrix.releases[-1].name
     found = swept_models.answers(models, newest, question.precisions)
     print_stdout(write(with_swept(document(advice, terms), found), options.format))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,14 +26,12 @@ from repromatrix.runner.audit.settings import (
 )
 from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli.options import (
-    Console,
     QuestionOptions,
     Triggers,
     checked,
     command,
-    late_printer,
     print_stdout,
-    stderr_console,
+    warn,
 )
 from repromatrix.runner.document import Document, write
 from repromatrix.runner.errors import ExitCode
@@ -94,14 +92,11 @@ class AuditOptions(QuestionOptions):
 
 
 @command("audit", collect=False)
-def audit_packages(
-    paths: Paths, options: AuditOptions, console: Callable[[], Console] = stderr_console
-) -> ExitCode:
+def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
     """List the known bugs of a set of packages, and what avoids them.
 
     The exit code is 1 where there are some; where no case is about the models, what the sweep
-    found of them decides. `console` is called only where there is something to
-    warn of: rich takes time to import.
+    found of them decides.
     """
     installed = read(options.path, options.environment)
     fail_on, page = asked_fail_on(options.fail_on), _USUAL.page
@@ -119,7 +114,7 @@ def audit_packages(
         otherwise_known=swept_models.is_known,
     )
     terms = dataclasses.replace(terms, fail_on=fail_on or terms.fail_on, page=page)
-    known = asking.known_of(loaded, question, late_printer(console), installed)
+    known = asking.known_of(loaded, question, warn, installed)
     report = find(installed, known, question)
     found = swept_models.answers(models, installed.version(TRANSFORMERS), question.precisions)
     print_stdout(told(report, options.format, terms, verbose=options.verbose, found=found))

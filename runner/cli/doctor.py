@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from repromatrix.runner.audit import asking
@@ -10,12 +9,10 @@ from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import running
 from repromatrix.runner.cli.audit import Verbose, exit_code, told
 from repromatrix.runner.cli.options import (
-    Console,
     QuestionOptions,
     command,
-    late_printer,
     print_stdout,
-    stderr_console,
+    warn,
 )
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.paths import Paths
@@ -29,9 +26,7 @@ class DoctorOptions(QuestionOptions):
 
 
 @command("doctor", collect=False)
-def diagnose_interpreter(
-    paths: Paths, options: DoctorOptions, console: Callable[[], Console] = stderr_console
-) -> ExitCode:
+def diagnose_interpreter(paths: Paths, options: DoctorOptions) -> ExitCode:
     """List the known bugs of the interpreter that runs this, or of the active one.
 
     The active one is read where the one that runs this has no transformers. In a program,
@@ -39,7 +34,7 @@ def diagnose_interpreter(
     """
     installed = running(or_active=True)
     loaded, question, _, terms = asking.asked(paths, options)
-    known = asking.known_of(loaded, question, late_printer(console), installed)
+    known = asking.known_of(loaded, question, warn, installed)
     report = find(installed, known, question)
     print_stdout(told(report, options.format, terms, verbose=options.verbose))
     return exit_code(report, fail_on=terms.fail_on)

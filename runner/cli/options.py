@@ -173,11 +173,7 @@ def command(name: str, *, collect: bool = True) -> Callable[[_Command], _Command
     """
 
     def register(function: _Command) -> _Command:
-        given = [
-            key
-            for key, parameter in inspect.signature(function).parameters.items()
-            if key in _GIVEN and parameter.default is parameter.empty
-        ]
+        given = [key for key in inspect.signature(function).parameters if key in _GIVEN]
         record = typing.get_type_hints(function).get("options")
 
         def call(**values: Any) -> NoReturn:  # noqa: ANN401 - whatever the options are
@@ -226,9 +222,9 @@ def line_printer(console: Console, style: str) -> Callable[[str], None]:
     return lambda line: console.print(line, style=style)
 
 
-def late_printer(console: Callable[[], Console]) -> Callable[[str], None]:
-    """Return a function that prints a warning; only then `console` is called."""
-    return lambda line: console().print(line, style="yellow")
+def warn(line: str) -> None:
+    """Print a warning of a command that mostly prints none: only then it waits for rich."""
+    stderr_console().print(line, style="yellow")
 
 
 def demand_site(where: str) -> None:

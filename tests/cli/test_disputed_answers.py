@@ -48,7 +48,7 @@ def test_an_audit_calls_a_denied_pass_unknown(
     path = tmp_path / "requirements.txt"
     path.write_text(f"transformers=={RELEASE}\naccelerate==1.5.2\npeft==0.15.1\n")
     options = AuditOptions(path=str(path), **WISH, format="json", verbose=True)
-    audit_packages(denied, options, lambda: QUIET)
+    audit_packages(denied, options)
     found = json.loads(capsys.readouterr().out)
 
     assert (found["hits"], found["clear"]) == ([], [])

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 from swept import line, record
 
 from repromatrix.runner import files
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from repromatrix.runner.evidence.swept.history import SweepHistory
-
-QUIET = Console(quiet=True)
 
 
 @pytest.fixture
@@ -69,7 +66,7 @@ def test_a_model_that_no_case_is_about_is_answered_from_the_sweep(
 ) -> None:
     options = AuditOptions(path=requirements(tmp_path, version), model=["gptj"], format="json")
 
-    assert audit_packages(paths, options, lambda: QUIET) is code
+    assert audit_packages(paths, options) is code
     answer = json.loads(capsys.readouterr().out)
     assert [answer[key] for key in ("hits", "clear", "unknown", "not-applicable")] == [[]] * 4
     assert answer["ignored"] == []
@@ -98,7 +95,7 @@ def test_a_build_fails_on_probes_where_no_other_level_is_named(
     path = requirements(tmp_path, version)
     options = AuditOptions(path=path, model=["gptj"], fail_on=[word], format="github")
 
-    assert audit_packages(paths, options, lambda: QUIET) is code
+    assert audit_packages(paths, options) is code
     *_, told = capsys.readouterr().out.splitlines()
     level = "warning" if version == "4.50.0" else "notice"
     assert told.startswith(f"::{level} title=Swept%3A tiny random models; what needs ")
@@ -110,7 +107,7 @@ def test_a_log_for_code_scanning_has_no_probes(
     path = requirements(tmp_path, "4.50.0")
     options = AuditOptions(path=path, model=["gptj"], format="sarif")
 
-    assert audit_packages(paths, options, lambda: QUIET) is ExitCode.UNEXPECTED
+    assert audit_packages(paths, options) is ExitCode.UNEXPECTED
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert run["results"] == []
 
@@ -119,11 +116,11 @@ def test_a_model_with_cases_has_both_answers_and_cases_decide(
     paths: Paths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = requirements(tmp_path, "4.51.0")
-    alone = audit_packages(paths, AuditOptions(path=path), lambda: QUIET)
+    alone = audit_packages(paths, AuditOptions(path=path))
     capsys.readouterr()
 
     both = AuditOptions(path=path, model=["llama"])
-    assert audit_packages(paths, both, lambda: QUIET) is alone
+    assert audit_packages(paths, both) is alone
     text = capsys.readouterr().out
     assert text.splitlines()[-2].startswith("Swept: tiny random models")
     assert "  llama (LlamaForCausalLM): " in text.splitlines()[-1]
@@ -133,7 +130,7 @@ def test_advice_says_what_the_sweep_found_on_the_release(
     paths: Paths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = QuestionOptions(model=["gptj"], format="markdown")
-    advise_release(paths, options, lambda: QUIET)
+    advise_release(paths, options)
 
     text = capsys.readouterr().out
     assert text.startswith("**No case is about what")
@@ -144,7 +141,7 @@ def test_a_model_that_nobody_knows_is_refused(paths: Paths, tmp_path: Path) -> N
     options = AuditOptions(path=requirements(tmp_path, "4.51.0"), model=["lama"])
 
     with pytest.raises(RunnerError) as raised:
-        audit_packages(paths, options, lambda: QUIET)
+        audit_packages(paths, options)
     assert raised.value.code is ExitCode.BAD_INPUT
 
 
@@ -152,6 +149,6 @@ def test_without_models_the_sweep_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(published, "read_history", lambda _: pytest.fail("it was read"))
-    audit_packages(Paths(), AuditOptions(path=requirements(tmp_path, "4.51.0")), lambda: QUIET)
+    audit_packages(Paths(), AuditOptions(path=requirements(tmp_path, "4.51.0")))
 
     assert "Swept" not in capsys.readouterr().out
