@@ -214,23 +214,28 @@ def check_claims(
 ) -> tuple[CheckedClaim, ...]:
     """Hold every claim of a case against its observations; one without outcome is unchecked."""
     rows = [row for row in seen if row.cell.case == case.name]
-    found = []
-    for claim in case.block.claims:
-        covered = [row for row in rows if claim.outcome and _covers(claim, row, environments)]
-        agreeing = tuple(
-            row.cell
-            for row in covered
-            if row.outcome is claim.outcome
-            or (claim.outcome is Outcome.FAILS and row.outcome.is_failure)
-        )
-        against = tuple(row.cell for row in covered if row.cell not in agreeing)
-        standing = ClaimStanding.UNCHECKED
-        if covered:
-            standing = ClaimStanding.CONTRADICTED if against else ClaimStanding.CONFIRMED
-        found.append(
-            CheckedClaim(claim=claim, standing=standing, agreeing=agreeing, contradicting=against)
-        )
-    return tuple(found)
+    return tuple(_check(claim, rows, environments) for claim in case.block.claims)
+
+
+def _check(
+    claim: Claim, rows: list[Observation], environments: Mapping[str, Environment]
+) -> CheckedClaim:
+    covered = [row for row in rows if claim.outcome and _covers(claim, row, environments)]
+    agreeing: list[Cell] = []
+    against: list[Cell] = []
+    for row in covered:
+        any_failure = claim.outcome is Outcome.FAILS and row.outcome.is_failure
+        agrees = row.outcome is claim.outcome or any_failure
+        (agreeing if agrees else against).append(row.cell)
+    standing = ClaimStanding.UNCHECKED
+    if covered:
+        standing = ClaimStanding.CONTRADICTED if against else ClaimStanding.CONFIRMED
+    return CheckedClaim(
+        claim=claim,
+        standing=standing,
+        agreeing=tuple(agreeing),
+        contradicting=tuple(against),
+    )
 
 
 def _covers(claim: Claim, row: Observation, environments: Mapping[str, Environment]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.frames import place_of, telling_frame
@@ -53,22 +54,25 @@ _LONG = 200
 """Characters of an error in a sentence."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Failed:
-    """How a cell failed: class and message of the exception, its signature and its traceback."""
+    """How a cell failed: class and message of the exception, its signature and its traceback.
+
+    Many cells share one, so that what is read from it is kept.
+    """
 
     error_class: str
     message: str
     signature: str
     traceback: str = ""
 
-    @property
+    @cached_property
     def headline(self) -> str:
         """`Class: first line of the message`."""
         lines = self.message.strip().splitlines()
         return f"{self.error_class}: {lines[0]}" if lines else self.error_class
 
-    @property
+    @cached_property
     def place(self) -> str:
         """Where it happened, as `module:function`; nothing where the traceback does not say it."""
         return place_of(self.traceback)
@@ -79,7 +83,7 @@ class Failed:
         frame = telling_frame(self.traceback)
         return frame.statement if frame else ""
 
-    @property
+    @cached_property
     def is_of_cpu_kernel(self) -> bool:
         """Whether only a kernel of the CPU says this: a GPU runs another, and may pass."""
         return _OF_CPU_KERNEL.search(self.message) is not None

@@ -127,7 +127,12 @@ class SweepHistory:
 
     def line(self, key: ProbeKey) -> tuple[tuple[str, ProbeRecord], ...]:
         """Return what a probe found on each release on which it was run."""
-        return tuple((name, self._found(key, name)) for name in self.ran_on(key))
+        names, held = [*self.releases], _held(key)
+        records: dict[str, ProbeRecord] = {}
+        for run in (*reversed(self.numbers.get(key, ())), *reversed(self.outcomes.get(key, ()))):
+            covered = names[self.order[run.first] : self.order[run.last] + 1]
+            records |= dict.fromkeys(covered, run.record)
+        return tuple((name, records.get(name, held)) for name in self.ran_on(key))
 
     def _found(self, key: ProbeKey, release: str) -> ProbeRecord:
         """Return what a probe found on a release on which it was run."""
