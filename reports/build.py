@@ -44,7 +44,8 @@ from repromatrix.reports.parts import (
 )
 from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.provenance import MeasuredOn
-from repromatrix.reports.sections.release_changes import changes_table
+from repromatrix.reports.sections.release_changes import changes_table, sides
+from repromatrix.reports.sections.status import standings
 from repromatrix.reports.site import Published, Site, feed_of
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
@@ -240,7 +241,8 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
         inputs=inputs,
         known=known or Memory(),
     )
-    site.standings  # noqa: B018 - both processes need it
+    if not site.is_as_before:  # both processes need these
+        standings(view), sides(view), site.whole
     parts = draw_both(_pages(site), _data(site), folder, site.known)
     _prune(folder, {name for part in parts.values() for name in part.files})
     return Memory(parts=parts, briefs=site.noted, cells=parts["cells"].noted)

@@ -10,6 +10,7 @@ from pathlib import Path
 import jinja2
 
 from repromatrix.reports.feedback import new_case, wrong_cell
+from repromatrix.reports.sections.cells import in_words
 from repromatrix.reports.sections.grid import cells, said
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -27,6 +28,7 @@ def templates() -> jinja2.Environment:
     )
     found.filters["thousands"] = "{:,}".format
     found.filters["cells"] = cells
+    found.filters["in_words"] = in_words
     found.filters["said"] = said
     found.filters["plain"] = asdict
     found.globals |= {"wrong_cell": wrong_cell, "new_case": new_case}
@@ -45,10 +47,11 @@ def drawn_page(template: str, **context: object) -> bytes:
     return with_code(drawn(template, **context).decode()).encode()
 
 
-# Elements whose text stays as it is, tags with their attributes, and what is left: the texts.
+# Elements whose text stays as it is, tags with a backtick, and what is left: backticks in texts.
 # Templates escape every `<` of a text, so one that is left begins a tag.
 _TEXTS = re.compile(
-    r"(?s)<(?P<kept>pre|code|script|textarea|title)\b.*?</(?P=kept)>|<[^>]*>|`(?P<code>[^`<]+)`"
+    r"(?s)<(?P<kept>pre|code|script|textarea|title)\b.*?</(?P=kept)>"
+    r"|<[^>`]*`[^>]*>|`(?P<code>[^`<]+)`"
 )
 
 

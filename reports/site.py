@@ -247,9 +247,10 @@ class Site:
 
     def of_case_here(self, name: str) -> MeasuredOn:
         """Return on what the cells on the page of a case were measured."""
-        return Settings(self.survey_of(name)).of_cases((name,), "this case")
+        here = name in self._cases_here
+        return (Settings(self._own) if here else self.settings).of_cases((name,), "this case")
 
-    @cached_property
+    @property
     def steps(self) -> dict[str, Between]:
         """What each release changed against the one before it."""
         return between(self.survey)
@@ -266,13 +267,13 @@ class Site:
     @cached_property
     def packages(self) -> tuple[PackagePage, ...]:
         """The pages of packages."""
-        return packages(self.survey, self.steps, self.standings)
+        return packages(self.survey, self.steps)
 
     @cached_property
     def models(self) -> FamiliesPage:
         """The families of models, and the cases that any of them can meet."""
         advised = {name: page.workarounds for name, page in self.cases.items()}
-        return families_page(self.survey, advised, self.standings)
+        return families_page(self.survey, advised)
 
     @property
     def further(self) -> SweptSite:

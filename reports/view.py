@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TypeVar
+from functools import cached_property, wraps
+from itertools import chain
+from typing import Any, TypeVar
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
@@ -56,6 +57,18 @@ class Once(dict[_Key, _Value]):
         return value
 
 
+def once_of_a_survey(compute: Callable[[Survey], _Value]) -> Callable[[Survey], _Value]:
+    """Let a function of a survey compute its result once; the survey keeps it."""
+
+    @wraps(compute)
+    def result(survey: Survey) -> _Value:
+        if compute not in survey.results:
+            survey.results[compute] = compute(survey)
+        return survey.results[compute]  # type: ignore[no-any-return]
+
+    return result
+
+
 _IN_THE_TABLE = frozenset({Source.RELEASE, Source.MAIN})
 
 
@@ -73,6 +86,8 @@ class Survey:
     """The changes that were searched for their commit."""
     main: MainHistory = field(default_factory=MainHistory)
     """What the cases do along the main branch."""
+    results: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What functions have computed of it."""
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -185,37 +200,39 @@ class Survey:
         }
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
-        """Every cell of the table, also those without an observation."""
+    def shown(self) -> tuple[tuple[Cell, SeenMark], ...]:
+        """Every cell of the table, also without an observation, and what it shows."""
         return tuple(
-            Cell(case.name, workaround, environment, precision, device)
-            for device in self.devices
-            for case in self.cases.values()
-            for environment in self.standings[case.name]
-            if self.is_asked(case.name, environment, device)
-            for workaround in case.branches
-            for precision in Precision
+            (Cell(name, workaround, environment, precision, device), seen)
+            for name in self.cases
+            for (workaround, device), stacks in self.stacks(name).items()
+            for environment, stack in stacks.items()
+            for precision, seen in zip(Precision, stack, strict=True)
         )
 
-    @cached_property
-    def shown(self) -> tuple[SeenMark, ...]:
-        """What each cell of the table shows."""
-        return tuple(map(self._seen, self.cells))
-
-    def stack(self, case: str, workaround: str, device: Device, environment: str) -> Stack:
-        """Return what the table shows there, one per precision; nothing where it has no cells."""
-        is_there = environment in self.standings[case]
-        if not is_there or not self.is_asked(case, environment, device):
-            return ()
-        cells = (Cell(case, workaround, environment, each, device) for each in Precision)
-        return tuple(map(self._seen, cells))
-
-    def _seen(self, cell: Cell) -> SeenMark:
-        return self._marks[cell]
+    def stacks(self, name: str) -> Mapping[tuple[str, Device], Mapping[str, Stack]]:
+        """Return what the table shows of each variant of a case on a device, by environment."""
+        return self._stacks[name]
 
     @cached_property
-    def _marks(self) -> Once[Cell, SeenMark]:
-        return Once(lambda cell: seen_as(self.rows.get(cell), cell.precision))
+    def _stacks(self) -> Once[str, dict[tuple[str, Device], dict[str, Stack]]]:
+        def shown(name: str) -> dict[tuple[str, Device], dict[str, Stack]]:
+            return {
+                (way, device): self._shown_along(name, way, device)
+                for device in self.devices
+                for way in self.cases[name].branches
+            }
+
+        return Once(shown)
+
+    def _shown_along(self, name: str, workaround: str, device: Device) -> dict[str, Stack]:
+        series = self.series(name)
+        rows = [(each, series.get((workaround, device, each), {})) for each in Precision]
+        return {
+            environment: tuple(seen_as(row.get(environment), each) for each, row in rows)
+            for environment in self.standings[name]
+            if self.is_asked(name, environment, device)
+        }
 
     def of_case(self, name: str) -> tuple[Judged, ...]:
         """Return what was observed of a case, in the order of the table."""
@@ -245,20 +262,25 @@ class Survey:
 
         return Once(hit)
 
-    def ranges(self, case: Case, key: SeriesKey, along: Iterable[Axis]) -> tuple[Range, ...]:
-        """Return the ranges along some axes in which a series of a case fails."""
-        rows = {name: row.seen for name, row in self.series(case.name).get(key, {}).items()}
-        return tuple(failing for axis in along for failing in ranges_along(axis, rows))
+    def ranges(self, case: Case, key: SeriesKey) -> tuple[tuple[Range, ...], ...]:
+        """Return the ranges in which a series of a case fails, along each of its axes."""
+        return self._ranges[case.name, key]
+
+    @cached_property
+    def _ranges(self) -> Once[tuple[str, SeriesKey], tuple[tuple[Range, ...], ...]]:
+        def along(of: tuple[str, SeriesKey]) -> tuple[tuple[Range, ...], ...]:
+            rows = {name: row.seen for name, row in self.series(of[0]).get(of[1], {}).items()}
+            return tuple(ranges_along(axis, rows) for axis in self._axes[of[0]])
+
+        return Once(along)
 
     def failing_ranges(self, case: Case) -> Iterator[tuple[Device, list[str], tuple[str, ...]]]:
         """Yield where the plain case fails: device, precisions that agree, and their ranges."""
-        along = self.axes(case)
         for device in self.devices:
             alike: dict[tuple[str, ...], list[str]] = {}
             for precision in Precision:
-                ranges = self.ranges(case, (PLAIN, device, precision), along)
-                if ranges:
-                    texts = tuple(visible(each.text) for each in ranges)
+                ranges = chain.from_iterable(self.ranges(case, (PLAIN, device, precision)))
+                if texts := tuple(visible(each.text) for each in ranges):
                     alike.setdefault(texts, []).append(precision.value)
             for texts, precisions in alike.items():
                 yield device, precisions, texts

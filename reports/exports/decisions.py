@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from operator import or_
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +50,6 @@ from repromatrix.runner.model.packages import COMPANIONS, TORCH, TRANSFORMERS
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
-
-    from repromatrix.runner.model.observation import Observation
 
 _DEVICE = Device.CPU
 _PRECISIONS = tuple(Precision)
@@ -162,8 +160,6 @@ class _Decisions:
         self.by_torch: dict[str, Case] = {}
         """By what their expectations say of torch, a case of those that depend on it."""
         self.concluded: dict[object, tuple[tuple[Conclusion, ...], int]] = {}
-        self.rows: dict[Cell, tuple[int, int, int]] = {}
-        """What was told of rows already: many places rest on one."""
 
     def tables(self) -> dict[str, Any]:
         """Return all tables."""
@@ -272,17 +268,6 @@ class _Decisions:
             self.concluded[key] = concluded, self._series(concluded)
         return self.concluded[key]
 
-    def told(self, case: Case, row: Observation) -> tuple[int, int, int]:
-        """Return what is said of a row that fails: its verdict, its error and its torch."""
-        if row.cell not in self.rows:
-            text, failed = self.texts.number, row.failed
-            self.rows[row.cell] = (
-                text(as_described(case, row, self.known)),
-                text(shortened(failed.headline if failed else str(row.outcome), _ERROR)),
-                text(visible(row.provenance.torch_build)),
-            )
-        return self.rows[row.cell]
-
     def _series(self, concluded: Sequence[Conclusion]) -> int:
         return self.series.number(tuple(map(self._conclusion, concluded)))
 
@@ -375,8 +360,9 @@ class _CaseCells:
             for each in _PRECISIONS
         }
         """By place, the number of what its cells say, of all workarounds in turn."""
-        # Thousands of neighbourhoods rest on the same few rows and remedies.
-        self.failures: dict[object, tuple[int, int, Numbers]] = {}
+        # Thousands of neighbourhoods rest on the same few rows, passes and remedies.
+        self.told = cache(self._told)
+        self.avoiding = cache(self._avoiding)
         self.remedies: dict[object, tuple[Numbers, ...]] = {}
 
     def _cell(self, workaround: str, environment: str, precision: Precision) -> Cell:
@@ -397,12 +383,14 @@ class _CaseCells:
             for each in _PRECISIONS
         }
         hits = {}
+        clears: dict[frozenset[str], frozenset[str]] = {}
         for mask in _MASKS:
             precisions = _chosen(mask)
             hitting = map(all, zip(*(failing[each] for each in precisions), strict=True))
             clear = frozenset.intersection(*(passing[each] for each in precisions))
+            clear = clears.setdefault(clear, clear)
             hits[mask] = folded(
-                records.number(self._record(place, precisions, clear) if hit else None)
+                records.number(self._record(place, precisions, clear)) if hit else 0
                 for place, hit in enumerate(hitting)
             )
         return {"hits": hits, "records": records.values}
@@ -412,23 +400,29 @@ class _CaseCells:
 
         `clear` are the environments in which all of them pass.
         """
-        number = self.tables.environment
-        newer, older = (
-            _NOTHING if name is None else number[name]
+        rests_on = self.concluded[PLAIN, precisions[0]][place].rests_on
+        told = [self.told(precisions[0], name) for name in rests_on]
+        verdict, headline, _ = told[0]
+        builds = tuple(dict.fromkeys(build for *_, build in told))
+        beside = self.avoiding(place, clear)
+        return (verdict, headline, *beside, builds, self._remedies(precisions, place))
+
+    def _avoiding(self, place: int, clear: frozenset[str]) -> Numbers:
+        """Return the numbers of the nearest environments, newer and older, that pass."""
+        return tuple(
+            _NOTHING if name is None else self.tables.environment[name]
             for name in avoiding(self.grid.neighbourhoods[place], clear.__contains__)
         )
-        verdict, headline, builds = self._failure(precisions[0], place)
-        return (verdict, headline, newer, older, builds, self._remedies(precisions, place))
 
-    def _failure(self, precision: Precision, place: int) -> tuple[int, int, Numbers]:
-        """Return what is said of a failure: its verdict, its error and the builds of torch."""
-        key = precision, self.concluded[PLAIN, precision][place].rests_on
-        if key not in self.failures:
-            rows = self._answer(PLAIN, precision, place).rests_on
-            told = [self.tables.told(self.case, row) for row in rows]
-            verdict, headline, _ = told[0]
-            self.failures[key] = verdict, headline, tuple(dict.fromkeys(one[2] for one in told))
-        return self.failures[key]
+    def _told(self, precision: Precision, environment: str) -> Numbers:
+        """Return what is said of a plain cell that fails: its verdict, its error and its torch."""
+        row = self.known.seen[self._cell(PLAIN, environment, precision)]
+        number, failed = self.tables.texts.number, row.failed
+        return (
+            number(as_described(self.case, row, self.known)),
+            number(shortened(failed.headline if failed else str(row.outcome), _ERROR)),
+            number(visible(row.provenance.torch_build)),
+        )
 
     def _remedies(self, precisions: Sequence[Precision], place: int) -> tuple[Numbers, ...]:
         """Return the numbers of the workarounds that pass, each with where it does."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from repromatrix.reports.marks import (
     Mark,
@@ -23,8 +22,8 @@ from repromatrix.reports.text import kinds, link_to, number, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.case import Case, Symptom, Trigger
-from repromatrix.runner.model.cell import Cell, Environment, Source
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
 from repromatrix.runner.model.packages import DECIDING
@@ -32,22 +31,12 @@ from repromatrix.runner.text import join
 
 
 def assignment(name: str, value: object) -> bytes:
-    """Return a script that makes a value known by a name; its text can end no element.
-
-    Raises TypeError for what is neither a dataclass nor known to JSON.
-    """
-    written = json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=False)
+    """Return a script that makes a value known by a name; its text can end no element."""
+    written = json.dumps(value, separators=(",", ":"), allow_nan=False)
     # ASCII alone: neither half a character nor a separator of lines is left to disagree about.
     for character in "<>&":
         written = written.replace(character, f"\\u{ord(character):04x}")
     return f"var {name} = {written};\n".encode()
-
-
-def _plain(value: object) -> dict[str, object]:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
-    message = f"a {type(value).__name__} is no value of a script"
-    raise TypeError(message)
 
 
 NO_CELL = -1
@@ -64,85 +53,6 @@ The text is the error or the reason; where two results deny each other, both of 
 
 Folded = tuple[int, ...]
 """Pairs of a count and a number: neighbours that agree."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sign:
-    """How a mark is drawn and read."""
-
-    glyph: str
-    words: str
-    verdict: Verdict
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ColumnHead:
-    """One column: its name, the line that it folds into, and the versions that stand beside it."""
-
-    name: str
-    line: str
-    label: str
-    source: Source
-    packages: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Track:
-    """One row: a case or one of its workarounds, on one device."""
-
-    workaround: str
-    device: Device
-    stacks: Folded
-    numbers: Mapping[str, Folded]
-    """By precision, what was measured beside the outcome; empty where nothing was."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Way:
-    """A workaround as its case describes it."""
-
-    says: str
-    skips: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableEntry:
-    """A case with its rows."""
-
-    name: str
-    title: str
-    area: str
-    models: tuple[str, ...]
-    shared: tuple[str, ...]
-    """The families that share the code and were not run."""
-    packages: tuple[str, ...]
-    trigger: tuple[Trigger, ...]
-    symptom: tuple[Symptom, ...]
-    silent: bool
-    reported: bool
-    badges: tuple[str, ...]
-    simulated: bool
-    extras: str
-    ways: Mapping[str, Way]
-    tracks: tuple[Track, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Data:
-    """The data of the table."""
-
-    precisions: tuple[Precision, ...]
-    devices: tuple[Device, ...]
-    outcomes: tuple[Outcome, ...]
-    verdicts: Mapping[Verdict, str]
-    """How each verdict is named on the page."""
-    marks: Mapping[Mark, Sign]
-    areas: Mapping[str, str]
-    columns: tuple[ColumnHead, ...]
-    told: tuple[Told, ...]
-    stacks: tuple[tuple[int, ...], ...]
-    numbers: tuple[str, ...]
-    cases: tuple[TableEntry, ...]
 
 
 _Value = TypeVar("_Value")
@@ -165,7 +75,7 @@ class Numbered(Generic[_Value]):
         return tuple(self._found)
 
 
-def data(survey: Survey) -> Data:
+def data(survey: Survey) -> dict[str, Any]:
     """Return the data of the table on every device."""
     pen = _TableDataWriter(survey)
     rank = {area: place for place, area in enumerate(survey.areas)}
@@ -173,68 +83,42 @@ def data(survey: Survey) -> Data:
         survey.cases.values(),
         key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
     )
-    cases = tuple(_entry(case, pen.tracks(case)) for case in ordered)
+    cases = [pen.case(case) for case in ordered]
     areas = dict.fromkeys(case.block.area for case in ordered)
-    return Data(
-        precisions=tuple(Precision),
-        devices=survey.devices,
-        outcomes=tuple(Outcome),
-        verdicts={verdict: verdict_label(verdict) for verdict in Verdict},
-        marks={
-            mark: Sign(glyph=mark.glyph, words=mark.words, verdict=mark.verdict) for mark in Mark
+    return {
+        "precisions": [*Precision],
+        "devices": survey.devices,
+        "outcomes": [*Outcome],
+        "verdicts": {verdict: verdict_label(verdict) for verdict in Verdict},
+        "marks": {
+            mark: {"glyph": mark.glyph, "words": mark.words, "verdict": mark.verdict}
+            for mark in Mark
         },
-        areas={visible(area): visible(survey.areas.get(area, area)) for area in areas},
-        columns=_heads(survey.columns),
-        told=pen.told.values,
-        stacks=pen.stacks.values,
-        numbers=pen.numbers.values,
-        cases=cases,
-    )
+        "areas": {visible(area): visible(survey.areas.get(area, area)) for area in areas},
+        "columns": [*_heads(survey.columns)],
+        "told": pen.told.values,
+        "stacks": pen.stacks.values,
+        "numbers": pen.numbers.values,
+        "cases": cases,
+    }
 
 
-def _heads(columns: Sequence[Environment]) -> tuple[ColumnHead, ...]:
+def _heads(columns: Sequence[Environment]) -> Iterator[dict[str, str]]:
+    """Yield each column: its name, the line that it folds into, and the versions beside it."""
     heads = ((line.label, column) for line in lines(columns) for column in line.columns)
-    return tuple(
-        ColumnHead(
-            name=visible(environment.name),
-            line=visible(label),
-            label=visible(column.label),
-            source=environment.source,
-            packages=visible(
-                ", ".join(
-                    f"{name} {version}"
-                    for name in DECIDING
-                    if name != "safetensors" and (version := environment.version(name))
-                )
-            ),
-        )
-        for environment, (label, column) in zip(columns, heads, strict=True)
-    )
-
-
-def _entry(case: Case, tracks: tuple[Track, ...]) -> TableEntry:
-    block = case.block
-    shared = [f"by shared code: {join(block.same_code)}"] if block.same_code else []
-    return TableEntry(
-        name=visible(case.name),
-        title=visible(block.title),
-        area=visible(block.area),
-        models=tuple(map(visible, block.models)),
-        shared=tuple(map(visible, block.same_code)),
-        packages=tuple(sorted({visible(one.name) for one in case.head.dependencies})),
-        trigger=block.triggers,
-        symptom=block.symptoms,
-        silent=block.is_silent,
-        reported=block.found_by is None,
-        badges=(*map(visible, shared), *kinds(case)),
-        simulated=bool(block.simulates),
-        extras=with_extras("", case.extras),
-        ways={
-            visible(name): Way(says=visible(way.says), skips=way.skips)
-            for name, way in block.workarounds.items()
-        },
-        tracks=tracks,
-    )
+    for environment, (label, column) in zip(columns, heads, strict=True):
+        held = [
+            f"{name} {version}"
+            for name in DECIDING
+            if name != "safetensors" and (version := environment.version(name))
+        ]
+        yield {
+            "name": visible(environment.name),
+            "line": visible(label),
+            "label": visible(column.label),
+            "source": environment.source,
+            "packages": visible(", ".join(held)),
+        }
 
 
 def measured(survey: Survey, cells: Iterable[Cell]) -> list[tuple[str, str, str, int, int]]:
@@ -273,17 +157,43 @@ class _TableDataWriter:
         self.stacks: Numbered[tuple[int, ...]] = Numbered()
         self.numbers: Numbered[str] = Numbered()
         self._survey = survey
+        self._numbers: dict[object, int] = {}
         self._unseen = self.told.number((Mark.NOT_RUN, Outcome.NOT_RUN, "", 0, 0, 0, ""))
 
-    def tracks(self, case: Case) -> tuple[Track, ...]:
-        """Return the rows of a case: for each device the plain one, then its workarounds."""
-        return tuple(
-            self._track(case, workaround, device)
-            for device in self._survey.devices_of(case.name)
-            for workaround in case.branches
-        )
+    def case(self, case: Case) -> dict[str, Any]:
+        """Return a case with its rows: for each device the plain one, then its workarounds.
 
-    def _track(self, case: Case, workaround: str, device: Device) -> Track:
+        `shared` are the families that share the code and were not run.
+        """
+        block = case.block
+        shared = [f"by shared code: {join(block.same_code)}"] if block.same_code else []
+        return {
+            "name": visible(case.name),
+            "title": visible(block.title),
+            "area": visible(block.area),
+            "models": [*map(visible, block.models)],
+            "shared": [*map(visible, block.same_code)],
+            "packages": sorted({visible(one.name) for one in case.head.dependencies}),
+            "trigger": block.triggers,
+            "symptom": block.symptoms,
+            "silent": block.is_silent,
+            "reported": block.found_by is None,
+            "badges": [*map(visible, shared), *kinds(case)],
+            "simulated": bool(block.simulates),
+            "extras": with_extras("", case.extras),
+            "ways": {
+                visible(name): {"says": visible(way.says), "skips": way.skips}
+                for name, way in block.workarounds.items()
+            },
+            "tracks": [
+                self._track(case, workaround, device)
+                for device in self._survey.devices_of(case.name)
+                for workaround in case.branches
+            ],
+        }
+
+    def _track(self, case: Case, workaround: str, device: Device) -> dict[str, Any]:
+        """Return one row; `numbers` are by precision what was measured beside the outcome."""
         survey = self._survey
         columns = [survey.standing(case, column.name) for column in survey.columns]
         belonging = frozenset(survey.standings[case.name])
@@ -295,22 +205,33 @@ class _TableDataWriter:
             else NO_CELL
             for name in columns
         )
-        return Track(
-            workaround=visible(workaround),
-            device=device,
-            stacks=folded(stacks),
-            numbers={
+        return {
+            "workaround": visible(workaround),
+            "device": device,
+            "stacks": folded(stacks),
+            "numbers": {
                 precision.value: folded(self._measured(row.get(name)) for name in columns)
                 for precision, row in zip(Precision, rows, strict=True)
                 if any(one.seen.measured for one in row.values())
             },
-        )
+        }
 
     def _told(self, row: Judged | None) -> int:
         if row is None:
             return self._unseen
         seen = row.seen
-        detail = explained(row)
+        # Neighbouring releases share what they did, and most rows read as one before them.
+        alike = (
+            *(row.verdict, row.stale, id(row.entry), id(row.published), seen.outcome),
+            *(seen.exercised, seen.repeats, seen.unstable, seen.source, seen.reason),
+            *(id(seen.failed), id(seen.sides)),
+        )
+        if alike not in self._numbers:
+            self._numbers[alike] = self._number(row)
+        return self._numbers[alike]
+
+    def _number(self, row: Judged) -> int:
+        seen, detail = row.seen, explained(row)
         exercised = seen.exercised.value if seen.exercised is not Exercised.EMPTY else ""
         repeats = seen.repeats if seen.unstable and not seen.sides else 0
         said = mark_of(row).value, seen.outcome.value, exercised

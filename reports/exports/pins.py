@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from repromatrix.reports.marks import Mark, mark_of
 from repromatrix.reports.text import for_variant, shortened, visible
@@ -35,14 +36,6 @@ class PinSources:
     environments: tuple[str, ...]
     told: tuple[tuple[str, tuple[str, ...]], ...]
     """Lines of comment, and the environments of which they are true."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pins:
-    """Every pin once; of an environment its line of Python, and the numbers of its pins."""
-
-    packages: tuple[str, ...]
-    environments: Mapping[str, tuple[str, tuple[int, ...]]]
 
 
 def pinned(survey: Survey, case: Case, made_of: PinSources | None) -> Pinned | None:
@@ -93,17 +86,17 @@ def sources(survey: Survey, case: Case) -> PinSources | None:
     )
 
 
-def pins(survey: Survey) -> Pins:
-    """Return the pins of every environment that has a lock."""
+def pins(survey: Survey) -> dict[str, Any]:
+    """Return every pin once, and of each environment that has a lock its Python and its pins."""
     locked = [one for one in survey.environments if one.source.has_lock]
     packages = {pin: None for one in locked for pin in _pins(one)}
     number = {pin: place for place, pin in enumerate(packages)}
-    return Pins(
-        packages=tuple(packages),
-        environments={
-            one.name: (_minor(one), tuple(number[pin] for pin in _pins(one))) for one in locked
+    return {
+        "packages": [*packages],
+        "environments": {
+            one.name: (_minor(one), [number[pin] for pin in _pins(one)]) for one in locked
         },
-    )
+    }
 
 
 def _measured(rows: Sequence[Observation]) -> str:

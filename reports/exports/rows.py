@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from repromatrix.runner.evidence.answering import dispute
@@ -71,9 +72,8 @@ _FORMULA = frozenset("=+-@\t\r")
 def _without_formulas(rows: Sequence[Sequence[Value]]) -> Sequence[Sequence[Value]]:
     """Put an apostrophe before each text that a spreadsheet would take for a formula."""
     # Searched at once: a table has tens of thousands of values, and hardly any is one.
-    formulas = {
-        value for row in rows for value in row if isinstance(value, str) and value[:1] in _FORMULA
-    }
+    values = {*chain.from_iterable(rows)}
+    formulas = {value for value in values if isinstance(value, str) and value[:1] in _FORMULA}
     if not formulas:
         return rows
     return [[f"'{value}" if value in formulas else value for value in row] for row in rows]

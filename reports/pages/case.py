@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,8 +30,7 @@ from repromatrix.reports.text import (
     requirements_words,
     visible,
 )
-from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.ranges import Axis, ranges_along
+from repromatrix.reports.view import SeriesKey, Survey
 from repromatrix.runner.model.case import EVERY, Case, Failure
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.text import first_sentence, join, plural
@@ -230,14 +229,12 @@ def _facts(survey: Survey, case: Case) -> dict[str, str]:
 
 
 def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
-    along = survey.axes(case)
     return tuple(
         Derived(
             variant=visible(workaround),
             device=device.value,
             fails=tuple(
-                _fails(survey, case, (workaround, device, precision), along)
-                for precision in Precision
+                _fails(survey, case, (workaround, device, precision)) for precision in Precision
             ),
         )
         for device in survey.devices_of(case.name)
@@ -245,19 +242,17 @@ def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
     )
 
 
-def _fails(
-    survey: Survey, case: Case, key: tuple[str, Device, Precision], along: Iterable[Axis]
-) -> Fails:
-    seen = {name: row.seen for name, row in survey.series(case.name).get(key, {}).items()}
+def _fails(survey: Survey, case: Case, key: SeriesKey) -> Fails:
+    rows = survey.series(case.name).get(key, {}).values()
     failing = survey.failing(case.name).get(key, {}).values()
-    applicable = sum(row.outcome is not Outcome.NOT_APPLICABLE for row in seen.values())
+    applicable = sum(row.seen.outcome is not Outcome.NOT_APPLICABLE for row in rows)
     column = "stack" if survey.only_in(case) else "release"
     known = plural(len(failing), "environment" if case.block.environments else column)
     unknown = applicable - len(failing)
     gap = f", {unknown} unknown" if unknown else ""
     return Fails(
         precision=key[-1],
-        ranges=tuple(item.text for axis in along for item in ranges_along(axis, seen)),
+        ranges=tuple(item.text for along in survey.ranges(case, key) for item in along),
         tally=f"fails on {sum(failing)} of {known}{gap}" if failing else "nothing measured",
     )
 

@@ -5,10 +5,11 @@ What two answers mean is decided here, by the comparison of `diff`: the page loo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from repromatrix.reports.exports.matrix_js import Folded, Numbered, folded
+from repromatrix.reports.exports.matrix_js import Numbered, folded
 from repromatrix.reports.pages.release import ReleasePage
 from repromatrix.reports.sections.failures import HALF, sort_of
 from repromatrix.reports.sections.release_changes import SHOWN, sides, told
@@ -25,7 +26,7 @@ from repromatrix.runner.compare.diff import (
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Device, Precision, Reading
+from repromatrix.runner.model.outcomes import Precision, Reading
 
 BOTH = "both"
 """What fails on both sides in the same way, beside the changes of cells."""
@@ -64,56 +65,23 @@ Said = tuple[int, int, str, int]
 """The number of a reading, the number of a kind, a text, and the number of texts like it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ComparedRow:
-    """The cells of one variant in one precision along the releases, as numbers of what is said."""
+def compare_data(survey: Survey) -> dict[str, Any]:
+    """Return what every cell says on every release, and what two answers mean.
 
-    workaround: str
-    device: Device
-    precision: Precision
-    said: Folded
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ComparedCase:
-    """A case with its rows."""
-
-    name: str
-    title: str
-    href: str
-    sort: str
-    kinds: tuple[str, ...]
-    rows: tuple[ComparedRow, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompareData:
-    """What the page looks up."""
-
-    releases: tuple[str, ...]
-    precisions: tuple[Precision, ...]
-    changes: tuple[tuple[tuple[str, str], ...], ...]
-    """By the readings of both sides: the change where the kinds are the same, and where not."""
-    titles: Mapping[str, str]
-    """The changes that are shown, in this order."""
-    order: tuple[CellChange, ...]
-    said: tuple[Said, ...]
-    cases: tuple[ComparedCase, ...]
-
-
-def compare_data(survey: Survey) -> CompareData:
-    """Return what every cell says on every release, and what two answers mean."""
+    `changes` has by the readings of both sides the change where the kinds are the same, and where
+    they are not; `titles` are the changes that are shown, in their order.
+    """
     pen = _Pen(survey)
-    cases = tuple(pen.case(case) for case in survey.cases.values())
-    return CompareData(
-        releases=tuple(map(visible, survey.releases)),
-        precisions=tuple(Precision),
-        changes=tuple(tuple(_meaning(one, other) for other in Reading) for one in Reading),
-        titles=_TITLES,
-        order=SHOWN,
-        said=pen.said.values,
-        cases=cases,
-    )
+    cases = [pen.case(case) for case in survey.cases.values()]
+    return {
+        "releases": [*map(visible, survey.releases)],
+        "precisions": [*Precision],
+        "changes": [[_meaning(one, other) for other in Reading] for one in Reading],
+        "titles": _TITLES,
+        "order": SHOWN,
+        "said": pen.said.values,
+        "cases": cases,
+    }
 
 
 def _meaning(before: Reading, after: Reading) -> tuple[str, str]:
@@ -134,33 +102,37 @@ class _Pen:
         self._texts: Numbered[str] = Numbered()
         self._readings = {reading: number for number, reading in enumerate(Reading)}
 
-    def case(self, case: Case) -> ComparedCase:
+    def case(self, case: Case) -> dict[str, Any]:
         """Return a case with a row for every variant, device and precision."""
-        return ComparedCase(
-            name=visible(case.name),
-            title=visible(case.block.title),
-            href=page_of(case.name),
-            sort=sort_of(case),
-            kinds=kinds(case),
-            rows=tuple(
-                ComparedRow(
-                    workaround=visible(workaround),
-                    device=device,
-                    precision=precision,
-                    said=folded(self._along(case, workaround, device, precision)),
-                )
+        numbers: dict[object, int] = {}  # neighbouring releases say the same
+        return {
+            "name": visible(case.name),
+            "title": visible(case.block.title),
+            "href": page_of(case.name),
+            "sort": sort_of(case),
+            "kinds": kinds(case),
+            "rows": [
+                {
+                    "workaround": visible(cell.workaround),
+                    "device": cell.device,
+                    "precision": cell.precision,
+                    "said": folded(self._along(case, cell, numbers)),
+                }
                 for device in self._survey.devices_of(case.name)
                 for workaround in case.branches
                 for precision in Precision
-            ),
-        )
+                for cell in [Cell(case.name, workaround, "", precision, device)]
+            ],
+        }
 
-    def _along(
-        self, case: Case, workaround: str, device: Device, precision: Precision
-    ) -> Iterable[int]:
-        cell = without_environment(Cell(case.name, workaround, "", precision, device))
+    def _along(self, case: Case, cell: Cell, numbers: dict[object, int]) -> Iterator[int]:
+        cell = without_environment(cell)
         for release in self._survey.releases:
-            yield self._number(case, self._sides[release].get(cell))
+            seen = self._sides[release].get(cell)
+            facts = seen and (seen.outcome, id(seen.failed), seen.reason, seen.reading)
+            if facts not in numbers:
+                numbers[facts] = self._number(case, seen)
+            yield numbers[facts]
 
     def _number(self, case: Case, seen: Observation | None) -> int:
         text = told(seen)

@@ -145,7 +145,7 @@ def index(
 
 def _headline(survey: Survey, note: str) -> Headline:
     devices = survey.devices
-    shown = list(zip(survey.cells, survey.shown, strict=True))
+    shown = survey.shown
     counts = Counter((seen.mark, cell.device) for cell, seen in shown)
     stale = Counter(cell.device for cell, seen in shown if seen.stale)
     here = Counter(cell.device for cell, seen in shown if seen.here)
@@ -193,7 +193,7 @@ def _sentence(survey: Survey) -> str:
 
 def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
     groups: dict[tuple[Mark, str], list[Cell]] = {}
-    for cell, seen in zip(survey.cells, survey.shown, strict=True):
+    for cell, seen in survey.shown:
         if seen.mark.verdict is Verdict.UNPROVEN:
             row = survey.rows.get(cell)
             reason = shortened(row.seen.reason, _REASON) if row is not None else ""

@@ -88,16 +88,13 @@ class FamiliesPage:
 
 
 def families_page(
-    survey: Survey,
-    advised: Mapping[str, Iterable[WorkaroundAdvice]],
-    known: Mapping[str, Standing] | None = None,
+    survey: Survey, advised: Mapping[str, Iterable[WorkaroundAdvice]]
 ) -> FamiliesPage:
     """Return the families of models in the order of the alphabet, what fails first in each.
 
-    `advised` has what the workarounds of each case do, `known` how it stands where somebody has
-    it already.
+    `advised` has what the workarounds of each case do.
     """
-    known = known or standings(survey)
+    known = standings(survey)
     found: dict[str, list[Member]] = {}
     shared: dict[str, list[Member]] = {}
     every: list[Member] = []

@@ -13,7 +13,7 @@ from repromatrix.reports.sections.release_changes import (
     ReleaseDifference,
     by_case,
 )
-from repromatrix.reports.sections.status import Standing, standings, tally
+from repromatrix.reports.sections.status import standings, tally
 from repromatrix.reports.text import Link, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
@@ -69,14 +69,9 @@ class PackagePage:
     """How many cases need it, and how they stand."""
 
 
-def packages(
-    survey: Survey, steps: Mapping[str, Between], known: Mapping[str, Standing] | None = None
-) -> tuple[PackagePage, ...]:
-    """Return the pages of the packages that some environment has.
-
-    `known` is how each case stands, where somebody has it already.
-    """
-    known = known or standings(survey)
+def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage, ...]:
+    """Return the pages of the packages that some environment has."""
+    known = standings(survey)
     needing = {
         name: [case for case in survey.cases.values() if name in case.packages] for name in MOVED
     }

@@ -124,7 +124,7 @@ class Releases:
                     column = survey.column_of[row.seen.cell.environment]
                     self._failing.setdefault(column, []).append(row)
         self._shown: defaultdict[str, Counter[Mark]] = defaultdict(Counter)
-        for cell, seen in zip(survey.cells, survey.shown, strict=True):
+        for cell, seen in survey.shown:
             self._shown[survey.column_of[cell.environment]][seen.mark] += 1
 
     def page(self, name: str) -> ReleasePage:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
+
+from markupsafe import Markup, escape
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of
 from repromatrix.reports.text import for_variant, visible
@@ -27,24 +30,12 @@ _ONE_REASON_FOR_ALL = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CellEntry:
-    """One cell in a few words, and as a sentence where that says more."""
-
-    style: str
-    glyph: str
-    words: str
-    sentence: str
-    both: tuple[str, ...] = ()
-    """What was seen here and what was published, where the one denies the other."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Variant:
-    """The cells of one workaround (or none) on one device, one per precision."""
+    """What the cells of one workaround (or none) on one device show, one per precision."""
 
     name: str
     device: str
-    entries: tuple[CellEntry, ...]
+    stack: Stack
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,28 +71,23 @@ def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
     """Return every release of a case, newest first; neighbours that agree are one block."""
     names = [name for name in reversed(survey.order) if name in survey.standings[case.name]]
     devices = survey.devices_of(case.name)
+    shown = survey.stacks(case.name)
+    keys = [(way, device) for device in devices for way in case.branches]
     stacks = {
-        name: tuple(
-            ((way, device), survey.stack(case.name, way, device, name))
-            for device in devices
-            if survey.is_asked(case.name, name, device)
-            for way in case.branches
-        )
-        for name in names
+        name: tuple((key, shown[key][name]) for key in keys if name in shown[key]) for name in names
     }
-    # Computed for every release, rendered for every block.
-    written = {
-        found: () if _note(found) else tuple(_variant(*one) for one in found)
-        for found in dict.fromkeys(stacks.values())
-    }
-    grouped = groupby(names, key=lambda name: written[stacks[name]])
+    notes = {found: _note(found) for found in dict.fromkeys(stacks.values())}
+    grouped = groupby(names, key=lambda name: () if notes[stacks[name]] else stacks[name])
     return tuple(
         CellBlock(
-            built=_built(survey, case, {name: _note(stacks[name]) for name in members}),
+            built=_built(survey, case, {name: notes[stacks[name]] for name in members}),
             command=shlex.join(_nox(case.name, members[0])) + " --rerun",
-            variants=variants,
+            variants=tuple(
+                Variant(name=visible(name), device=device.value, stack=stack)
+                for (name, device), stack in shown_alike
+            ),
         )
-        for variants, group in grouped
+        for shown_alike, group in grouped
         if (members := list(group))
     )
 
@@ -136,22 +122,18 @@ def _versions(ran: Observation | None, environment: Environment) -> str:
     return visible(", ".join(named))
 
 
-def _variant(key: tuple[str, Device], stack: Stack) -> Variant:
-    name, device = key
-    return Variant(
-        name=visible(name), device=device.value, entries=tuple(_entry(seen) for seen in stack)
-    )
+def in_words(stack: Stack) -> Markup:
+    """Write cells in a few words each, and as a sentence where that says more."""
+    return Markup("".join(map(_in_words, stack)))  # noqa: S704 - escaped below
 
 
-def _entry(seen: SeenMark) -> CellEntry:
-    known = {seen.words, f"{seen.words} as expected"}
-    return CellEntry(
-        style=seen.style,
-        glyph=seen.mark.glyph,
-        words=seen.words,
-        sentence="" if seen.text in known else seen.text,
-        both=seen.both,
-    )
+@lru_cache(maxsize=4096)
+def _in_words(seen: SeenMark) -> str:
+    says_more = seen.text not in {seen.words, f"{seen.words} as expected"}
+    title = f' title="{escape(seen.text)}"' if says_more else ""
+    mark = f'<i class="mark {escape(seen.style)}" aria-hidden="true">{seen.mark.glyph}</i>'
+    both = "".join(f"<div><small>{escape(text)}</small></div>" for text in seen.both)
+    return f"<td{title}>{mark} {escape(seen.words)}{both}</td>\n"
 
 
 def repeat(survey: Survey, case: Case) -> tuple[Repeat, ...]:
@@ -226,12 +208,11 @@ def commands(survey: Survey, case: Case) -> tuple[SuggestedCommand, ...]:
 
 def _newest(survey: Survey, case: Case) -> tuple[Precision, Range] | None:
     """Return the newest range of releases on which the plain case fails, and its precision."""
-    releases = survey.axes(case)[0]
     found = [
         (key[-1], failing)
         for key in survey.series(case.name)
         if key[0] == PLAIN
-        for failing in survey.ranges(case, key, [releases])
+        for failing in survey.ranges(case, key)[0]
     ]
     when = {name: place for place, name in enumerate(survey.releases)}
     return max(found, key=lambda item: when.get(item[1].releases[-1], -1), default=None)

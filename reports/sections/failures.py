@@ -5,18 +5,18 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from repromatrix.reports.marks import Mark, explained, mark_of
 from repromatrix.reports.text import excerpt, page_of, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
-from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.frames import frames as frames_of
-from repromatrix.runner.model.observation import NOISE, Observation
+from repromatrix.runner.model.observation import NOISE, Failed
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 from repromatrix.runner.text import join
 
@@ -195,107 +195,73 @@ class Wording:
 
 def wording(survey: Survey, name: str) -> Wording:
     """Return how the failures of a case are worded, each compared with the one before it."""
-    groups: dict[str, list[Judged]] = {}
+    groups: dict[str, tuple[Failed, list[Judged]]] = {}
     when = {environment: place for place, environment in enumerate(survey.order)}
     for row in sorted(survey.of_case(name), key=lambda row: when[row.seen.cell.environment]):
-        if row.seen.failed is not None and row.seen.outcome.is_failure:
-            groups.setdefault(_text(row), []).append(row)
+        failed = row.seen.failed
+        if failed is not None and row.seen.outcome.is_failure:
+            whole = f"{failed.traceback.rstrip()}\n{failed.error_class}: {failed.message}"
+            groups.setdefault(excerpt(whole.lstrip(), _TEXT), (failed, []))[1].append(row)
     texts = list(groups)[:_VERSIONS]
     versions = tuple(
         Version(
-            releases=survey.spans(row.seen.cell.environment for row in groups[text]),
-            precisions=join([*dict.fromkeys(row.seen.cell.precision for row in groups[text])]),
-            headline=shortened(
-                failed.headline if (failed := groups[text][0].seen.failed) else "", _HEADLINE
-            ),
-            lines=_lines(before, text),
+            releases=survey.spans(row.seen.cell.environment for row in rows),
+            precisions=join([*dict.fromkeys(row.seen.cell.precision for row in rows)]),
+            headline=shortened(failed.headline, _HEADLINE),
+            lines=tuple(_lines(before.splitlines(), text.splitlines())),
         )
         for before, text in zip(["", *texts], texts, strict=False)
+        for failed, rows in [groups[text]]
     )
     return Wording(versions=versions, more=len(groups) - len(texts))
 
 
-def _text(row: Judged) -> str:
-    failed = row.seen.failed
-    if failed is None:
-        return ""
-    told = f"{failed.error_class}: {failed.message}"
-    return excerpt(f"{failed.traceback.rstrip()}\n{told}".lstrip(), _TEXT)
-
-
-def _lines(before: str, after: str) -> tuple[MessageLine, ...]:
+def _lines(before: list[str], after: list[str]) -> Iterator[MessageLine]:
+    """Yield the first wording whole, and of each other what differs from the one before it."""
     if not before:
-        return tuple(MessageLine(sort=Sort.KEPT, text=text) for text in after.splitlines())
-    return tuple(_changes(before.splitlines(), after.splitlines()))
-
-
-def _changes(before: list[str], after: list[str]) -> Iterator[MessageLine]:
+        yield from (MessageLine(sort=Sort.KEPT, text=text) for text in after)
+        return
     compared = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for tag, start, end, start_after, end_after in compared.get_opcodes():
         if tag != "equal":
-            yield from (MessageLine(sort=Sort.GONE, text=text) for text in before[start:end])
-            yield from (
-                MessageLine(sort=Sort.NEW, text=text) for text in after[start_after:end_after]
-            )
+            gone, new = before[start:end], after[start_after:end_after]
+            yield from (MessageLine(sort=Sort.GONE, text=text) for text in gone)
+            yield from (MessageLine(sort=Sort.NEW, text=text) for text in new)
 
 
 _DEEPEST = 4
 _SPANS = 200
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Trace:
-    """One way in which a case fails; `frames` are its deepest, the last one raised."""
+def signatures(survey: Survey, measured: str) -> dict[str, Any]:
+    """Return every case that fails somewhere, and the rules that make a message a signature.
 
-    signature: str
-    headline: str
-    anchor: str
-    frames: tuple[str, ...]
-    where: str
-    fixes: tuple[str, ...]
-    """Workarounds that passed in every plain cell that failed so."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KnownFailure:
-    """A case by its failures."""
-
-    case: str
-    title: str
-    href: str
-    raises: tuple[str, ...]
-    matches: tuple[str, ...]
-    place: int
-    """Where it stands among all cases, the likelier to be met first; it decides ties."""
-    traces: tuple[Trace, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Signatures:
-    """Every case that fails somewhere, and the rules that make a message a signature.
-
-    `measured` says in few words on what they failed.
+    `measured` says in few words on what they failed. `place` is where a case stands among all, the
+    likelier to be met first: it decides ties.
     """
-
-    measured: str
-    noise: tuple[tuple[str, str], ...]
-    cases: tuple[KnownFailure, ...]
-
-
-def signatures(survey: Survey, measured: str) -> Signatures:
-    """Return what is known of errors; a case without failure and expectation is left out."""
     likely = sorted(survey.cases, key=lambda name: (_rarity(survey, name), name))
     places = {name: place for place, name in enumerate(likely)}
-    known = (_known(survey, case, places[case.name]) for case in survey.cases.values())
-    return Signatures(
-        measured=measured,
+    known = [
+        {
+            "case": visible(case.name),
+            "title": visible(case.block.title),
+            "href": page_of(case.name),
+            "raises": sorted({visible(name) for one in case.block.fails for name in one.raises}),
+            "matches": [*dict.fromkeys(text for one in case.block.fails for text in one.match)],
+            "place": places[case.name],
+            "traces": [_trace(survey, case, signed) for signed in failures(survey, case.name)],
+        }
+        for case in survey.cases.values()
+    ]
+    return {
+        "measured": measured,
         # The page's own class of word characters is ASCII alone.
-        noise=tuple(
+        "noise": [
             (pattern.pattern.replace(r"[\w", r"[\p{L}\p{N}_").replace(r"\w", r"[\p{L}\p{N}_]"), put)
             for pattern, put in NOISE
-        ),
-        cases=tuple(one for one in known if one.traces or one.matches),
-    )
+        ],
+        "cases": [one for one in known if one["traces"] or one["matches"]],
+    }
 
 
 def _rarity(survey: Survey, name: str) -> tuple[int, int, int]:
@@ -311,71 +277,49 @@ def _rarity(survey: Survey, name: str) -> tuple[int, int, int]:
     return -found[-1], -found[0], -len(survey.cases[name].block.reports)
 
 
-def _known(survey: Survey, case: Case, place: int) -> KnownFailure:
-    seen = {row.seen.cell: row.seen for row in survey.of_case(case.name)}
-    return KnownFailure(
-        case=visible(case.name),
-        title=visible(case.block.title),
-        href=page_of(case.name),
-        raises=tuple(sorted({visible(name) for one in case.block.fails for name in one.raises})),
-        matches=tuple(dict.fromkeys(text for one in case.block.fails for text in one.match)),
-        place=place,
-        traces=tuple(
-            _trace(case, signed, _fixing(case, seen, signed.signature))
-            for signed in failures(survey, case.name)
-        ),
-    )
-
-
-def _fixing(case: Case, seen: Mapping[Cell, Observation], signature: str) -> tuple[str, ...]:
-    """Return the workarounds that passed wherever the plain case failed with a signature."""
-    failed = [
-        cell
-        for cell, row in seen.items()
-        if cell.workaround == PLAIN
-        and row.outcome.is_failure
-        and row.failed
-        and row.failed.signature == signature
-    ]
-    return tuple(
-        visible(name)
-        for name, workaround in case.block.workarounds.items()
-        if not workaround.skips
-        and failed
-        and all(
-            (beside := seen.get(cell._replace(workaround=name))) is not None
-            and beside.outcome is Outcome.PASSES
-            for cell in failed
-        )
-    )
-
-
-def _trace(case: Case, signed: Signed, fixes: tuple[str, ...]) -> Trace:
+def _trace(survey: Survey, case: Case, signed: Signed) -> dict[str, Any]:
+    """Return one way in which a case fails: its deepest frames, the last one raised, and fixes."""
     where = "; ".join(
         f"{place.precisions}{place.variants and f' {place.variants}'}: {place.releases}"
         for place in signed.places[:2]
     )
     on_top = f" (with {join(case.extras)} installed)" if case.extras else ""
-    return Trace(
-        signature=signed.signature,
-        headline=signed.headline,
-        anchor=signed.anchor,
-        frames=frames(signed.traceback)[-_DEEPEST:],
-        where=shortened(where, _SPANS) + on_top,
-        fixes=fixes,
-    )
+    return {
+        "signature": signed.signature,
+        "headline": signed.headline,
+        "anchor": signed.anchor,
+        "frames": frames(signed.traceback)[-_DEEPEST:],
+        "where": shortened(where, _SPANS) + on_top,
+        "fixes": [*_fixing(survey, case, signed.signature)],
+    }
+
+
+def _fixing(survey: Survey, case: Case, signature: str) -> Iterator[str]:
+    """Yield the workarounds that passed wherever the plain case failed with a signature."""
+    failed = [
+        row.seen.cell
+        for row in survey.of_case(case.name)
+        if row.seen.cell.workaround == PLAIN
+        and row.seen.outcome.is_failure
+        and row.seen.failed
+        and row.seen.failed.signature == signature
+    ]
+    for name, workaround in case.block.workarounds.items():
+        beside = (survey.rows.get(cell._replace(workaround=name)) for cell in failed)
+        passes = (row is not None and row.seen.outcome is Outcome.PASSES for row in beside)
+        if failed and not workaround.skips and all(passes):
+            yield visible(name)
 
 
 def frames(traceback: str) -> tuple[str, ...]:
     """Return the frames of a traceback as `package/module.py:function`, the deepest last.
 
-    A function is named without its class, as in the tracebacks that Python prints.
+    A path is that inside any environment. A function is named without its class, as in the
+    tracebacks that Python prints.
     """
-    return tuple(f"{_inside(frame.path)}:{frame.name}" for frame in frames_of(traceback))
-
-
-def _inside(path: str) -> str:
-    """Return a path as it is inside any environment."""
-    plain = path.replace("\\", "/")
-    _, found, rest = plain.rpartition("site-packages/")
-    return rest if found else "/".join(plain.split("/")[-2:])
+    named = []
+    for frame in frames_of(traceback):
+        path = frame.path.replace("\\", "/")
+        _, found, inside = path.rpartition("site-packages/")
+        named.append(f"{inside if found else '/'.join(path.split('/')[-2:])}:{frame.name}")
+    return tuple(named)

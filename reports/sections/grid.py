@@ -173,8 +173,9 @@ def grid(survey: Survey, case: Case, device: Device) -> GridTable:
     ]
     heads = lines(columns)
     standing = [survey.standing(case, column.name) for column in columns]
+    shown = survey.stacks(case.name)
     found = {
-        workaround: [survey.stack(case.name, workaround, device, name) for name in standing]
+        workaround: [shown[workaround, device].get(name, ()) for name in standing]
         for workaround in case.branches
     }
     words = _words(

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from repromatrix.reports.sections.status import Standing
 from repromatrix.reports.text import Link, in_address, link_to, visible
-from repromatrix.reports.view import Survey
+from repromatrix.reports.view import SeriesKey, Survey
 from repromatrix.runner.evidence.commits import PinnedCommit, ends
 from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.judging.ranges import Affected, Axis, Range, ranges_along
@@ -75,10 +75,11 @@ def history(survey: Survey, case: Case) -> tuple[FailingSpan, ...]:
     """Return the ranges of the plain case: of releases, else of the package that decides."""
     fixes = measured_fixes(case, survey.commits.values(), survey.by_name)
     wrong = {link_to(fix.on_record) for fix in fixes if fix.is_contradicted}
+    absent = _absent(survey, case)
     alike: dict[FailingSpan, list[str]] = {}
     for device in survey.devices:
         for precision in Precision:
-            for span in _spans(survey, case, device, precision):
+            for span in _spans(survey, case, (PLAIN, device, precision), absent):
                 mend = span.mend
                 if mend is not None:
                     contradicted = tuple(pull for pull in mend.pulls if pull in wrong)
@@ -88,16 +89,16 @@ def history(survey: Survey, case: Case) -> tuple[FailingSpan, ...]:
 
 
 def _spans(
-    survey: Survey, case: Case, device: Device, precision: Precision
+    survey: Survey, case: Case, key: SeriesKey, absent: AbstractSet[str]
 ) -> Iterator[FailingSpan]:
-    rows = survey.series(case.name).get((PLAIN, device, precision), {})
-    seen = {name: row.seen for name, row in rows.items()}
+    _, device, precision = key
+    seen = {name: row.seen for name, row in survey.series(case.name).get(key, {}).items()}
 
     def pulls(environments: Iterable[str]) -> tuple[Link, ...]:
         return recorded(survey, case, [seen[name].cell for name in environments if name in seen])
 
     plain = Cell(case.name, PLAIN, "", precision, device)
-    bugs = survey.affected(case, (PLAIN, device, precision))
+    bugs = survey.affected(case, key)
     others = [bug for bug in bugs if bug.package != TRANSFORMERS]
     for bug in others:
         passing = {
@@ -109,12 +110,13 @@ def _spans(
         where += _another(case, [bug.title])
         spans = _of_package(bug, passing, device, where, pulls(bug.failing))
         yield from (_with_commits(survey, plain, bug.package, span) for span in spans)
-    elsewhere = {name for bug in others for name in bug.failing}
-    seen = {name: row for name, row in seen.items() if name not in elsewhere}
-    for axis in survey.axes(case):
-        able = [point for point in axis if not _is_absent(survey, case, point.environment)]
-        at = dict(able)
-        for span in ranges_along(axis, seen):
+    ranges = survey.ranges(case, key)
+    if elsewhere := {name for bug in others for name in bug.failing}:
+        alone = {name: row for name, row in seen.items() if name not in elsewhere}
+        ranges = tuple(ranges_along(axis, alone) for axis in survey.axes(case))
+    for axis, failing_ranges in zip(survey.axes(case), ranges, strict=True):
+        at = {point.label: point.environment for point in axis if point.environment not in absent}
+        for span in failing_ranges:
             fixing = pulls(at[label] for label in span.releases)
             found = _of_releases(survey, axis, [*at], span, device, fixing)
             failing = {at[label] for label in span.releases}
@@ -179,14 +181,13 @@ def recorded(survey: Survey, case: Case, cells: Iterable[Cell]) -> tuple[Link, .
     return tuple(link_to(address) for address in dict.fromkeys(filter(None, found)))
 
 
-def _is_absent(survey: Survey, case: Case, environment: str) -> bool:
-    """Say whether no plain cell of a case can run in an environment."""
-    rows = [
-        found[environment].seen.reading
-        for (workaround, *_), found in survey.series(case.name).items()
-        if workaround == PLAIN and environment in found
-    ]
-    return bool(rows) and set(rows) == {Reading.ABSENT}
+def _absent(survey: Survey, case: Case) -> AbstractSet[str]:
+    """Return the environments in which no plain cell of a case can run."""
+    readings: dict[str, set[Reading]] = {}
+    for (workaround, *_), rows in survey.series(case.name).items():
+        for environment, row in rows.items() if workaround == PLAIN else ():
+            readings.setdefault(environment, set()).add(row.seen.reading)
+    return {name for name, found in readings.items() if found == {Reading.ABSENT}}
 
 
 def _of_releases(  # noqa: PLR0913, PLR0917 - all that a range depends on

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from repromatrix.reports.text import visible
-from repromatrix.reports.view import Once, Survey
+from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import LOCAL, MERGED, UNPUBLISHED
@@ -52,25 +51,21 @@ class Settings:
     """On what the cells of a survey were run, counted once for every page."""
 
     def __init__(self, survey: Survey) -> None:
-        """Count nothing yet."""
+        """Count the cells of each case and in each environment."""
         self._survey = survey
         # Pages know cases by the names that can be read.
         self._names = {visible(name): name for name in survey.cases}
-        self._of_case = Once(self._counted)
-
-    def _counted(self, name: str) -> Counter[Machine]:
-        return Counter(map(_machine, filter(_is_evidence, self._survey.of_case(name))))
-
-    @cached_property
-    def _in(self) -> dict[str, Counter[Machine]]:
-        found: defaultdict[str, Counter[Machine]] = defaultdict(Counter)
-        for row in filter(_is_evidence, self._survey.rows.values()):
-            found[row.seen.cell.environment][_machine(row)] += 1
-        return found
+        self._of_case: dict[str, Counter[Machine]] = {name: Counter() for name in survey.cases}
+        self._in: defaultdict[str, Counter[Machine]] = defaultdict(Counter)
+        for row in survey.rows.values():
+            if row.seen.outcome.is_evidence:
+                machine = _machine(row)
+                self._of_case[row.seen.cell.case][machine] += 1
+                self._in[row.seen.cell.environment][machine] += 1
 
     def whole(self) -> MeasuredOn:
         """Return what all cells were measured on."""
-        return _told(map(self._of_case.__getitem__, self._survey.cases), "", NOTHING)
+        return _told(self._of_case.values(), "", NOTHING)
 
     def of_cases(self, names: Iterable[str], subject: str) -> MeasuredOn:
         """Return what some cases were measured on; `subject` is the page's name for them."""
@@ -87,11 +82,7 @@ class Settings:
 
     def _where(self, holds: Callable[[Environment], bool], which: str) -> MeasuredOn:
         names = (one.name for one in self._survey.environments if holds(one))
-        return _told((self._in.get(name, Counter[Machine]()) for name in names), which)
-
-
-def _is_evidence(row: Judged) -> bool:
-    return row.seen.outcome.is_evidence
+        return _told((self._in[name] for name in names), which)
 
 
 def _machine(row: Judged) -> Machine:

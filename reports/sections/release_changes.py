@@ -12,7 +12,7 @@ from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.sections.failures import HALF, sort_of
 from repromatrix.reports.sections.history import link_to_commit, recorded
 from repromatrix.reports.text import Link, kinds, number, page_of, shortened, visible
-from repromatrix.reports.view import Survey
+from repromatrix.reports.view import Survey, once_of_a_survey
 from repromatrix.runner.compare.diff import (
     CellChange,
     CellDifference,
@@ -76,6 +76,7 @@ class Between:
         return tuple(one for one in self.differences if one.change in changes)
 
 
+@once_of_a_survey
 def between(survey: Survey) -> dict[str, Between]:
     """Return for every release but the first what became of each cell since the one before."""
     by_release = sides(survey)
@@ -91,6 +92,7 @@ def between(survey: Survey) -> dict[str, Between]:
     }
 
 
+@once_of_a_survey
 def sides(survey: Survey) -> dict[str, Rows]:
     """Return what is known of each cell, by the release in whose column it stands."""
     found: dict[str, dict[Cell, Observation]] = {name: {} for name in survey.releases}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from repromatrix.reports.view import Survey
+from repromatrix.reports.view import Survey, once_of_a_survey
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
 from repromatrix.runner.text import join, plural
@@ -44,23 +45,21 @@ class Status:
         return len(self.bugs) + len(self.passing)
 
 
+@once_of_a_survey
 def statuses(survey: Survey) -> dict[str, Status]:
     """Return the status of every column in which a case applies, on devices with a result."""
-    whole = _failing(survey, (Precision.FP32,))
-    return {
-        column: _status(survey, known, whole.get(column, {}))
-        for column, known in _failing(survey, tuple(Precision)).items()
-    }
+    found, whole = _failing(survey)
+    return {column: _status(survey, known, whole[column]) for column, known in found.items()}
 
 
-def _status(survey: Survey, known: dict[str, bool | None], whole: dict[str, bool | None]) -> Status:
+def _status(survey: Survey, known: Mapping[str, bool | None], whole: AbstractSet[str]) -> Status:
     blocks = {name: survey.cases[name].block for name in known}
     bugs = [name for name, block in blocks.items() if block.kind is CaseKind.BUG]
     failing = tuple(name for name in bugs if known[name])
     return Status(
         bugs=failing,
         silent=tuple(name for name in failing if blocks[name].is_silent),
-        in_fp32=tuple(name for name in failing if whole.get(name)),
+        in_fp32=tuple(name for name in failing if name in whole),
         intended=tuple(name for name in known if known[name] and name not in bugs),
         passing=tuple(name for name in bugs if known[name] is False),
         unknown=tuple(name for name in bugs if known[name] is None),
@@ -68,26 +67,30 @@ def _status(survey: Survey, known: dict[str, bool | None], whole: dict[str, bool
 
 
 def _failing(
-    survey: Survey, precisions: tuple[Precision, ...]
-) -> dict[str, dict[str, bool | None]]:
-    """Return by column and case whether it fails in any of these precisions; None: unknown."""
+    survey: Survey,
+) -> tuple[dict[str, dict[str, bool | None]], defaultdict[str, set[str]]]:
+    """Return by column whether each case fails (None: unknown), and which fail in fp32."""
     found: dict[str, dict[str, bool | None]] = {}
+    whole: defaultdict[str, set[str]] = defaultdict(set)
     for name in survey.cases:
-        for (workaround, device, precision), rows in survey.series(name).items():
-            asked = workaround == PLAIN and precision in precisions
-            if not asked or device not in survey.measured_on:
+        for key, rows in survey.series(name).items():
+            workaround, device, precision = key
+            if workaround != PLAIN or device not in survey.measured_on:
                 continue
-            failing = survey.failing(name).get((workaround, device, precision), {})
+            failing = survey.failing(name)[key]
             for environment, row in rows.items():
                 if row.seen.outcome is not Outcome.NOT_APPLICABLE:
-                    cases = found.setdefault(survey.column_of[environment], {})
-                    known = {cases.get(name), failing.get(environment)} - {None}
-                    cases[name] = any(known) if known else None
+                    column, fails = survey.column_of[environment], failing.get(environment)
+                    cases = found.setdefault(column, {})
+                    before = cases.get(name)
+                    cases[name] = before if fails is None else before or fails
+                    if fails and precision is Precision.FP32:
+                        whole[column].add(name)
         for environment in unjudged(survey, name):
             cases = found.get(survey.column_of[environment], {})
             if name in cases:
                 cases[name] = cases[name] or None
-    return found
+    return found, whole
 
 
 def unjudged(survey: Survey, name: str) -> frozenset[str]:
@@ -164,6 +167,7 @@ def tally(standings: Iterable[Standing]) -> str:
     return ": ".join(filter(None, [cases, ", ".join(parts)]))
 
 
+@once_of_a_survey
 def standings(survey: Survey) -> dict[str, Standing]:
     """Return how each case stands in the newest release with a result, or its newest stack."""
     found = newest(survey, statuses(survey))

@@ -123,8 +123,8 @@ def _where(
     failing = survey.failing(case)
     plain, other = (failing.get((variant, device, precision), {}) for variant in (PLAIN, name))
     found: dict[Effect, list[str]] = {}
-    for release in survey.order:
-        kind = effect(plain.get(release), other.get(release))
+    for release, fails in plain.items():
+        kind = effect(fails, other.get(release))
         if kind is not None:
             found.setdefault(kind, []).append(release)
     return tuple(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import small_site
 from one_case import CASE, ENVIRONMENTS, fake_run, judged, observed, surveyed
 
 from repromatrix.reports.build import render
-from repromatrix.reports.pages.compare import CompareData, compare_data
+from repromatrix.reports.pages.compare import compare_data
 from repromatrix.reports.sections.release_changes import compared, sides
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.model.outcomes import Outcome, Precision
@@ -32,19 +32,20 @@ def at(said: tuple[int, ...], place: int) -> int:
     ][place]
 
 
-def looked_up(data: CompareData, before: str, after: str) -> tuple[list[Row], int]:
+def looked_up(data: dict[str, Any], before: str, after: str) -> tuple[list[Row], int]:
     """Return the differences as the page finds them, and how many cells say nothing."""
-    places = data.releases.index(before), data.releases.index(after)
+    places = [data["releases"].index(release) for release in (before, after)]
     alike: dict[tuple[str, ...], list[str]] = {}
     unknown = 0
-    for case in data.cases:
-        for row in case.rows:
-            one, other = (data.said[at(row.said, place)] for place in places)
-            change = data.changes[one[0]][other[0]][one[1] != other[1]]
+    for case in data["cases"]:
+        for row in case["rows"]:
+            one, other = (data["said"][at(row["said"], place)] for place in places)
+            change = data["changes"][one[0]][other[0]][one[1] != other[1]]
             unknown += change == CellChange.UNKNOWN
-            if change in data.order:
-                key = change, case.name, row.workaround, row.device.value, one[2], other[2]
-                alike.setdefault(key, []).append(row.precision.value)
+            if change in data["order"]:
+                variant = row["workaround"], row["device"].value
+                key = change, case["name"], *variant, one[2], other[2]
+                alike.setdefault(key, []).append(row["precision"].value)
     rows = [
         (change, case, workaround, join(found), device, one, other)
         for (change, case, workaround, device, one, other), found in alike.items()
@@ -82,12 +83,12 @@ def test_a_case_that_fails_alike_on_both_sides_is_named_and_no_difference() -> N
         return observed(cell, Outcome.CRASHES) if bad else fake_run(cell)
 
     data = compare_data(surveyed(run))
-    row = next(row for row in data.cases[0].rows if row.precision is Precision.BF16)
-    one, other = (data.said[at(row.said, place)] for place in (1, 2))
+    row = next(row for row in data["cases"][0]["rows"] if row["precision"] is Precision.BF16)
+    one, other = (data["said"][at(row["said"], place)] for place in (1, 2))
 
     assert one == other
-    assert data.changes[one[0]][other[0]] == ("both", "changed")
-    assert [*data.titles] == ["broke", "fixed", "changed", "both", "new", "gone"]
+    assert data["changes"][one[0]][other[0]] == ("both", "changed")
+    assert [*data["titles"]] == ["broke", "fixed", "changed", "both", "new", "gone"]
 
 
 def test_without_scripts_the_page_leads_to_every_release(tmp_path: Path) -> None:

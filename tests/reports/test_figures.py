@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from one_case import CASE, NO_FLOAT, changed, fake_run, surveyed
 
-from repromatrix.reports.exports.pins import pins
 from repromatrix.reports.figures.releases import (
     Plot,
     PlotLevel,
@@ -132,14 +131,3 @@ def test_of_a_case_that_never_fails_nothing_is_asked_and_nothing_downloaded() ->
     page = case_page(surveyed(passes), CASE)
 
     assert (page.commands, page.pinned, page.wording.versions) == ((), None, ())
-
-
-def test_every_pin_is_named_once_for_all_environments() -> None:
-    found = pins(surveyed())
-
-    assert set(found.environments) == {"4.49.0", "4.50.0", "4.50.1", "4.51.0"}
-    python, numbers = found.environments["4.50.1"]
-    assert python == "3.11"
-    assert [found.packages[number] for number in numbers] == [
-        *("accelerate==1.5.2", "torch==2.13.0", "transformers==4.50.1"),
-    ]

@@ -211,7 +211,9 @@ def test_what_is_unknown_on_the_newest_release_is_not_called_fixed() -> None:
 
 def test_what_nobody_reported_is_not_called_reported() -> None:
     found = surveyed()
-    ours = replace(CASE, block=CASE.block.model_copy(update={"found_by": "measurement"}))
+    ours = replace(
+        CASE, name="another", block=CASE.block.model_copy(update={"found_by": "measurement"})
+    )
     both = replace(found, cases={**found.cases, "another": ours})
     expected = (
         "Dtype and mixed-precision bugs of the Hugging Face ecosystem, "
@@ -228,10 +230,10 @@ def test_a_published_result_that_is_denied_here_stands_beside_the_own_one() -> N
     both = ("here: passes", "published (2026-11-21): times out")
     rows = (*rows[:at], replace(rows[at], published=told), *rows[at + 1 :])
     page = case_page(survey({CASE.name: CASE}, ENVIRONMENTS, rows), CASE)
-    entries = [entry for block in page.blocks for way in block.variants for entry in way.entries]
+    shown = [seen for block in page.blocks for way in block.variants for seen in way.stack]
 
     assert page.local.denied == ("fp32 on 4.50.1. here: passes; published (2026-11-21): times out",)
-    assert [entry.both for entry in entries if entry.both] == [both]
+    assert [seen.both for seen in shown if seen.both] == [both]
 
 
 def test_without_evidence_every_cell_is_not_run_and_every_page_is_drawn() -> None:
@@ -274,7 +276,7 @@ def test_of_a_gpu_a_page_shows_only_the_releases_that_were_measured_there() -> N
     assert [line.width for line in second.lines] == [1]
     assert [line.label for line in second.lines] == ["4.50"]
     assert sum(line.width for line in first.lines) == len(ENVIRONMENTS)
-    assert [cell.environment for cell in found.cells if cell.device is Device.CUDA] == (
+    assert [cell.environment for cell, _ in found.shown if cell.device is Device.CUDA] == (
         ["4.50.1"] * len(Precision) * len(CASE.branches)
     )
 

@@ -426,9 +426,7 @@ def test_a_device_on_which_the_machine_decided_everything_changes_no_badge_and_n
     assert after.devices == tuple(Device)
     assert [*badges(after, Settings(after))] == [*badges(before, Settings(before))]
     assert entry(after, CASE, told, []) == entry(before, CASE, told, [])
-    assert [one.traces[0].fixes for one in signatures(after, "").cases] == [
-        one.traces[0].fixes for one in signatures(before, "").cases
-    ]
+    assert signatures(after, "") == signatures(before, "")
 
 
 def test_what_ran_out_of_memory_has_measured_no_number() -> None:
@@ -466,7 +464,7 @@ def test_what_waits_for_a_gpu_never_looks_safe(tmp_path: Path) -> None:
     render({CASE.name: CASE}, ENVIRONMENTS, judged(waits), tmp_path)
     says = "not measured: needs a GPU"
 
-    assert {seen.mark.words for seen in found.shown} == {says}
+    assert {seen.mark.words for _, seen in found.shown} == {says}
     assert {row.verdict for row in found.rows.values()} == {Verdict.NOT_APPLICABLE}
     assert (badge.message, badge.right) == (f"{says} (nothing measured)", "needs a GPU")
     assert member.spells == ()
@@ -497,7 +495,7 @@ def test_a_failure_that_only_a_cpu_kernel_words_so_is_told(
         return replace(seen, failed=how) if seen is not None and seen.failed is not None else seen
 
     render({CASE.name: CASE}, ENVIRONMENTS, judged(run), tmp_path)
-    shown = surveyed(run).stack("cache_float", "", Device.CPU, "4.50.0")[1]
+    shown = surveyed(run).stacks("cache_float")["", Device.CPU]["4.50.0"][1]
     page = (tmp_path / "case/cache_float.html").read_text()
 
     assert ("CPU kernel only: " in shown.text) is expected
