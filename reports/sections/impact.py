@@ -31,7 +31,8 @@ def impact(survey: Survey, case: Case) -> tuple[ImpactLine, ...]:
     alike: dict[tuple[Impact, str, str, str], list[str]] = {}
     for (workaround, device, precision), series in survey.series(case.name).items():
         rows = [row for row in series.values() if row.seen.outcome.is_evidence]
-        failing = [row for row in rows if _fails_as_described(row)] if workaround == PLAIN else []
+        described = (row for row in rows if row.verdict is Verdict.AS_EXPECTED)
+        failing = [row for row in described if row.seen.reading.fails and workaround == PLAIN]
         passing = [row for row in rows if row.seen.reading.fails is False]
         for one in Impact if failing else ():
             if told := _range(one, failing):
@@ -47,10 +48,6 @@ def impact(survey: Survey, case: Case) -> tuple[ImpactLine, ...]:
         )
         for (one, device, failing, passing), precisions in alike.items()
     )
-
-
-def _fails_as_described(row: Judged) -> bool:
-    return bool(row.seen.reading.fails) and row.verdict is Verdict.AS_EXPECTED
 
 
 def _range(one: Impact, rows: Iterable[Judged]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from repromatrix.reports.figures.main_line import MainSpan
 from repromatrix.reports.figures.releases import State, precision_words
@@ -22,37 +22,30 @@ def main_spans(survey: Survey, case: Case) -> tuple[MainSpan, ...]:
 
     Precisions agree where they do the same at the same commits, whatever their errors say.
     """
-    alike: dict[tuple[MainSpan, ...], list[tuple[Precision, list[HistorySpan]]]] = {}
+    alike: dict[object, list[tuple[Precision, list[HistorySpan]]]] = {}
     for precision, spans in survey.main.of(case).items():
         if any(span.fails is not None for span in spans):
-            told = tuple(_span(survey, span) for span in spans)
-            alike.setdefault(told, []).append((precision, spans))
-    return tuple(
-        replace(
-            span,
-            precisions=precision_words([precision for precision, _ in members]),
-            reasons=_reasons(spans[place] for _, spans in members),
+            same = tuple((span.fails, *span.points) for span in spans)
+            alike.setdefault(same, []).append((precision, spans))
+    return tuple(chain.from_iterable(_spans(survey, members) for members in alike.values()))
+
+
+def _spans(
+    survey: Survey, members: Sequence[tuple[Precision, list[HistorySpan]]]
+) -> Iterator[MainSpan]:
+    """Yield the spans of precisions that agree, with the errors of all of them."""
+    precisions = precision_words([precision for precision, _ in members])
+    for spans in zip(*(spans for _, spans in members), strict=True):
+        span, reasons = spans[0], [reason for one in spans for reason in one.reasons]
+        yield MainSpan(
+            precisions=precisions,
+            state=_STATES[span.fails],
+            first=span.first.day,
+            last=span.last.day,
+            commits=(link_to_point(survey, span.first), link_to_point(survey, span.last)),
+            count=len(span.points),
+            reasons=() if span.fails is False else tuple(map(visible, dict.fromkeys(reasons))),
         )
-        for told, members in alike.items()
-        for place, span in enumerate(told)
-    )
-
-
-def _reasons(spans: Iterable[HistorySpan]) -> tuple[str, ...]:
-    found = (reason for span in spans if span.fails is not False for reason in span.reasons)
-    return tuple(map(visible, dict.fromkeys(found)))
-
-
-def _span(survey: Survey, span: HistorySpan) -> MainSpan:
-    return MainSpan(
-        precisions="",
-        state=_STATES[span.fails],
-        first=span.first.day,
-        last=span.last.day,
-        commits=(link_to_point(survey, span.first), link_to_point(survey, span.last)),
-        count=len(span.points),
-        reasons=(),
-    )
 
 
 def link_to_point(survey: Survey, point: HistoryPoint) -> Link:
