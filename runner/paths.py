@@ -151,6 +151,16 @@ class Paths:
         path = _chosen("REPROMATRIX_SITE", usual / "site")
         return path.with_name(f"own-{path.name}") if self.own else path
 
+    @property
+    def site_is_elsewhere(self) -> bool:
+        """Whether a variable moved the site: of the next drawing there nothing is spared."""
+        return bool(os.environ.get("REPROMATRIX_SITE"))
+
+    @property
+    def drawn(self) -> Path:
+        """What the last drawing left, apart from the pages: those may come from elsewhere."""
+        return self.state / f"{self.site.name}.pickle"
+
     def shown(self, path: Path) -> str:
         """Return a path as a reader of this checkout would write it."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)

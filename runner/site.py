@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import gc
 import hashlib
+import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -286,16 +287,18 @@ _DRAWING = 600.0
 @contextlib.contextmanager
 def _alone(paths: Paths) -> Iterator[None]:
     """Let nobody else draw the site for the length of a block: its files would be of two."""
-    path = _memory(paths).with_suffix(".lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    paths.site.mkdir(parents=True, exist_ok=True)
+    folder = os.open(paths.site, os.O_RDONLY)  # a file for the lock would stay
+    try:
         is_free = True
         with contextlib.suppress(OSError):  # some disks have no locks
-            is_free = lock(file.fileno(), _DRAWING)
+            is_free = lock(folder, _DRAWING)
         if not is_free:
             what = f"another run has been drawing it for {_DRAWING:.0f} s"
             raise refuse(Problem(index(paths), what, "Run it again when that has ended."))
         yield
+    finally:
+        os.close(folder)
 
 
 def _render(
@@ -354,16 +357,10 @@ def _stamp(paths: Paths) -> Path:
     return paths.site / IDENTITY
 
 
-def _memory(paths: Paths) -> Path:
-    """Return where is kept what was drawn, apart from the site: that may come from elsewhere."""
-    place = hashlib.sha256(str(paths.site.absolute()).encode()).hexdigest()[:8]
-    return paths.state / f"site-{place}.pickle"
-
-
 def _remembered(paths: Paths) -> Memory:
     """Return what the last drawing left, if the site is still that one and whole."""
     try:
-        memory = pickle.loads(_memory(paths).read_bytes())  # noqa: S301 - our own file
+        memory = pickle.loads(paths.drawn.read_bytes())  # noqa: S301 - our own file
         stamp = _stamp(paths).read_text("utf-8")
     except Exception:  # noqa: BLE001 - of a damaged file pickle raises anything
         return Memory()
@@ -371,9 +368,9 @@ def _remembered(paths: Paths) -> Memory:
 
 
 def _remember(paths: Paths, drawn: Memory) -> None:
-    path = _memory(paths)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, pickle.dumps(drawn))
+    if not paths.site_is_elsewhere:
+        paths.drawn.parent.mkdir(parents=True, exist_ok=True)
+        write(paths.drawn, pickle.dumps(drawn))
 
 
 def _swept(paths: Paths, folder: str) -> SweptSite:

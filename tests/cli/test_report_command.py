@@ -54,6 +54,18 @@ def test_a_site_is_drawn_once_for_each_address(toy: Toy) -> None:
     assert "nothing had changed" not in elsewhere
 
 
+def test_a_site_that_a_variable_moved_leaves_nothing_in_the_checkout(
+    toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {*toy.places.state.rglob("*")}
+    monkeypatch.setenv("REPROMATRIX_SITE", str(tmp_path / "elsewhere"))
+    _rendered(toy.places)
+
+    assert (tmp_path / "elsewhere" / "index.html").exists()
+    assert {*toy.places.state.rglob("*")} == before
+    assert not [*tmp_path.rglob("*.lock")]
+
+
 def test_feed_entries_and_badges_have_the_address_and_links_between_pages_do_not(toy: Toy) -> None:
     _rendered(toy.places, "https://example.org/site")
     site = toy.places.site
@@ -113,7 +125,7 @@ def test_tables_that_an_older_version_left_are_removed_and_nothing_of_others(toy
 def test_a_damaged_memory_of_what_was_drawn_is_none(damaged: bytes, toy: Toy) -> None:
     _rendered(toy.places)
     expected = rendered.pages(toy.places.site)
-    [memory] = toy.places.state.glob("site-*.pickle")
+    memory = toy.places.drawn
     memory.write_bytes(damaged)
     (toy.places.site / "case" / "toy_breaks.html").write_text("other")
     (toy.places.site / ".identity").write_text("other")
