@@ -16,17 +16,9 @@ from repromatrix.reports.exports import badges, feed, osv
 from repromatrix.reports.exports.decisions import decisions
 from repromatrix.reports.exports.matrix_js import about, assignment, data, measured
 from repromatrix.reports.exports.pins import pins
-from repromatrix.reports.exports.rows import (
-    CELL_COLUMNS,
-    ExportTable,
-    as_csv,
-    encoded,
-    packed,
-)
+from repromatrix.reports.exports.rows import CELL_COLUMNS, ExportTable, as_csv, encoded, packed
 from repromatrix.reports.exports.swept_js import swept_data
-from repromatrix.reports.pages.architecture import (
-    outcomes_sheet,
-)
+from repromatrix.reports.pages.architecture import outcomes_sheet
 from repromatrix.reports.pages.changes import changes_sheet
 from repromatrix.reports.pages.check import CHECK_SCRIPTS, check_page
 from repromatrix.reports.pages.claims import claims, claims_sheet
@@ -82,13 +74,6 @@ class DrawnPage(NamedTuple):
     """What a report about this page is about, by the fields of the form."""
 
 
-class PageFolder(NamedTuple):
-    """Pages of one kind, drawn by one template, one folder below the first page."""
-
-    template: str
-    pages: Callable[[Site], Iterator[DrawnPage]]
-
-
 def _case(site: Site, name: str) -> Files:
     page, setting = site.page_here(name), site.of_case_here(name)
     drawn = DrawnPage(f"case/{name}.html", page, setting, {"case": page.name})
@@ -103,8 +88,7 @@ def _releases(site: Site) -> Iterator[DrawnPage]:
 
 def _packages(site: Site) -> Iterator[DrawnPage]:
     for page in site.packages:
-        setting = site.settings.with_package(page.name)
-        yield DrawnPage(page.href, page, setting)
+        yield DrawnPage(page.href, page, site.settings.with_package(page.name))
 
 
 def _families(site: Site) -> Iterator[DrawnPage]:
@@ -114,16 +98,11 @@ def _families(site: Site) -> Iterator[DrawnPage]:
         yield DrawnPage(family.path, family, setting)
 
 
-def _architectures(site: Site) -> Iterator[DrawnPage]:
-    for page in site.architectures:
-        yield DrawnPage(page.href, page, site.whole)
-
-
 ROUTES = (
     PageRoute(
         "index",
         "All cases",
-        lambda site: index(site.survey, site.releases, site.note, site.findings),
+        lambda site: index(site.survey, site.releases, site.findings),
     ),
     PageRoute(
         "check",
@@ -167,10 +146,11 @@ ROUTES = (
     PageRoute("data", "Data", lambda site: site.data),
 )
 FOLDERS = (
-    PageFolder("release.html.jinja", _releases),
-    PageFolder("package.html.jinja", _packages),
-    PageFolder("model.html.jinja", _families),
+    ("release.html.jinja", _releases),
+    ("package.html.jinja", _packages),
+    ("model.html.jinja", _families),
 )
+"""A template, and the pages that it draws one folder below the first page."""
 _SWEPT = "architectures"
 """The page that shows nothing but what the sweep published."""
 _WITH_A_FEED = ("case/", "model/", "package/")
@@ -193,7 +173,7 @@ _PRUNED = (
 
 _STATIC = Path(__file__).parent / "static"
 _COMMENTS = re.compile(rb"^[ \t]*//.*\n", re.MULTILINE)
-_ASSETS = (
+ASSETS = (
     *(
         "style.css",
         "pages.css",
@@ -206,6 +186,7 @@ _ASSETS = (
     ),
     *(name for name in dict.fromkeys((*SCRIPTS, *CHECK_SCRIPTS)) if not name.startswith("data/")),
 )
+"""Files that lie beside the pages as they are, but for comments."""
 
 
 def render(  # noqa: PLR0913 - what is drawn, and where to
@@ -214,11 +195,9 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
     judged: Iterable[Judged],
     folder: Path,
     *,
-    areas: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
     commits: Mapping[ChangeKey, PinnedCommit] | None = None,
     main: MainHistory | None = None,
-    note: str = "",
     published: Published | None = None,
     inputs: Inputs | None = None,
     known: Memory | None = None,
@@ -226,18 +205,17 @@ def render(  # noqa: PLR0913 - what is drawn, and where to
 ) -> Memory:
     """Write the site; the same input gives the same bytes, and no page is ever half written.
 
-    `environments` come in the order of the table, oldest first. `areas` gives titles, in the order
-    of the page, `dates` the day of each release. `note` is one sentence for the headline. What is
-    no longer drawn is removed. With the digests of what it is drawn from, parts that `known` has
-    are left as they lie there. Of cells in `here` the page of their case shows what was measured
-    on this machine, and all others what `judged` has. What the next drawing may leave is returned.
+    `environments` come in the order of the table, oldest first, `dates` has the day of each
+    release. What is no longer drawn is removed. With the digests of what it is drawn from, parts
+    that `known` has are left as they lie there. Of cells in `here` the page of their case shows
+    what was measured on this machine, and all others what `judged` has. What the next drawing may
+    leave is returned.
     """
-    view = survey(cases, environments, judged, areas, dates, commits, main)
+    view = survey(cases, environments, judged, dates, commits, main)
     site = Site(
         survey=view,
         here={cell: row for cell, row in (here or {}).items() if cell in view.rows},
         published=published or Published(),
-        note=note,
         inputs=inputs,
         known=known or Memory(),
     )
@@ -259,7 +237,7 @@ def _prune(folder: Path, drawn: Collection[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _asset(name: str) -> bytes:
+def asset(name: str) -> bytes:
     """Return a file as it is published: scripts without comments, which would take long to load."""
     content = (_STATIC / name).read_bytes()
     return _COMMENTS.sub(b"", content) if name.endswith(".js") else content
@@ -275,21 +253,21 @@ def _pages(site: Site) -> Iterator[SitePart]:
 def _data(site: Site) -> Iterator[SitePart]:
     """Yield what needs no page of a case: the data of scripts and downloads, architectures."""
     yield SitePart("data", site.shared_key, partial(_scripts, site))
-    yield SitePart("measured", "", partial(_measured, site))
+    yield SitePart("measured", "", partial(_measured_here, site))
     yield SitePart("cells", "", partial(_cells, site), lambda: site.cells)
     key = digest_of(site.inputs.common, "architectures") if site.inputs else ""
     yield SitePart("architectures", key, partial(_swept, site))
 
 
 def _shared_pages(site: Site) -> Files:
-    for name in _ASSETS:
-        yield name, _asset(name)
-    for folder in FOLDERS:
-        for page in folder.pages(site):
-            yield page.path, _draw(site, folder.template, page)
+    for name in ASSETS:
+        yield name, asset(name)
+    for template, pages_of in FOLDERS:
+        for page in pages_of(site):
+            yield page.path, _draw(site, template, page)
     for route in ROUTES:
         if route.name != _SWEPT:
-            yield from _route(site, route)
+            yield from written_page(site, route)
     # It is shown below any address, so it cannot go by where it lies.
     lost = DrawnPage("404.html", None, site.whole)
     yield lost.path, _draw(site, "404.html.jinja", lost, root=site.published.base_url or "/")
@@ -311,7 +289,8 @@ def _draw(site: Site, template: str, page: DrawnPage, *, root: str | None = None
     )
 
 
-def _route(site: Site, route: PageRoute) -> Files:
+def written_page(site: Site, route: PageRoute) -> Files:
+    """Yield a page and the tables that it links to."""
     page = DrawnPage(route.path, route.context(site), site.whole)
     yield route.path, _draw(site, f"{route.path}.jinja", page)
     for table in route.tables(site):
@@ -329,16 +308,17 @@ def _scripts(site: Site) -> Files:
     yield "data/pins.js", assignment("pins", pins(view))
 
 
-def _measured(site: Site) -> Files:
+def _measured_here(site: Site) -> Files:
     """Yield what of the table this machine measured, as far as it agrees with what is published."""
     yield "data/measured.js", assignment("measured", measured(site.survey, site.here))
 
 
 def _swept(site: Site) -> Files:
     """Yield what the sweep published: the pages of architectures, and what scripts know of them."""
-    yield from _route(site, next(route for route in ROUTES if route.name == _SWEPT))
-    for page in _architectures(site):
-        yield page.path, _draw(site, "architecture.html.jinja", page)
+    yield from written_page(site, next(route for route in ROUTES if route.name == _SWEPT))
+    for page in site.architectures:
+        drawn = DrawnPage(page.href, page, site.whole)
+        yield page.href, _draw(site, "architecture.html.jinja", drawn)
     pages = {page.name: page.href for page in site.architectures}
     swept = swept_data(site.published.swept.history, site.further.history, pages)
     yield "data/swept.js", assignment("swept", swept)

@@ -9,10 +9,7 @@ from itertools import chain
 from typing import Any
 
 from repromatrix.reports.exports import badges, feed, osv
-from repromatrix.reports.exports.rows import (
-    packed,
-    rows_of,
-)
+from repromatrix.reports.exports.rows import packed, rows_of
 from repromatrix.reports.figures.main_line import MainSpan
 from repromatrix.reports.pages.architecture import (
     ArchitecturePage,
@@ -29,12 +26,7 @@ from repromatrix.reports.pages.main import MainPage, main_page
 from repromatrix.reports.pages.model import FamiliesPage, families_page
 from repromatrix.reports.pages.package import PackagePage, packages
 from repromatrix.reports.pages.release import ReleasePage, Releases
-from repromatrix.reports.parts import (
-    Inputs,
-    Memory,
-    Noted,
-    digest_of,
-)
+from repromatrix.reports.parts import Inputs, Memory, Noted, digest_of
 from repromatrix.reports.sections.history import FailingSpan
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
 from repromatrix.reports.sections.release_changes import Between, between
@@ -103,7 +95,6 @@ class Site:
     here: Mapping[Cell, Judged] = field(default_factory=dict)
     """What this machine measured as it is published; the page of its case alone shows it."""
     published: Published
-    note: str = ""
     inputs: Inputs | None = None
     """Digests of what it is drawn from; None where nobody knows them."""
     known: Memory = field(default_factory=Memory)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
@@ -26,6 +26,7 @@ from repromatrix.runner.judging.verdicts import (
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Cell, Environment, Source, belongs
 from repromatrix.runner.model.environment_name import with_extras
+from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 
 SeriesKey = tuple[str, Device, Precision]
@@ -41,6 +42,7 @@ Stack = tuple[SeenMark, ...]
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+_Asked = ParamSpec("_Asked")
 
 
 class Once(dict[_Key, _Value]):
@@ -57,14 +59,17 @@ class Once(dict[_Key, _Value]):
         return value
 
 
-def once_of_a_survey(compute: Callable[[Survey], _Value]) -> Callable[[Survey], _Value]:
-    """Let a function of a survey compute its result once; the survey keeps it."""
+def once_of_a_survey(
+    compute: Callable[Concatenate[Survey, _Asked], _Value],
+) -> Callable[Concatenate[Survey, _Asked], _Value]:
+    """Let a function of a survey compute each result once; the survey keeps it."""
 
     @wraps(compute)
-    def result(survey: Survey) -> _Value:
-        if compute not in survey.results:
-            survey.results[compute] = compute(survey)
-        return survey.results[compute]  # type: ignore[no-any-return]
+    def result(survey: Survey, /, *asked: _Asked.args, **named: _Asked.kwargs) -> _Value:
+        key = (compute, *asked)
+        if key not in survey.results:
+            survey.results[key] = compute(survey, *asked, **named)
+        return survey.results[key]  # type: ignore[no-any-return]
 
     return result
 
@@ -79,7 +84,6 @@ class Survey:
     cases: Mapping[str, Case]
     environments: Sequence[Environment]
     rows: Mapping[Cell, Judged]
-    areas: Mapping[str, str] = field(default_factory=dict)
     dates: Mapping[str, str] = field(default_factory=dict)
     """The day on which each release was published, `2025-03-21`."""
     commits: Mapping[ChangeKey, PinnedCommit] = field(default_factory=dict)
@@ -210,20 +214,14 @@ class Survey:
             for precision, seen in zip(Precision, stack, strict=True)
         )
 
+    @once_of_a_survey
     def stacks(self, name: str) -> Mapping[tuple[str, Device], Mapping[str, Stack]]:
         """Return what the table shows of each variant of a case on a device, by environment."""
-        return self._stacks[name]
-
-    @cached_property
-    def _stacks(self) -> Once[str, dict[tuple[str, Device], dict[str, Stack]]]:
-        def shown(name: str) -> dict[tuple[str, Device], dict[str, Stack]]:
-            return {
-                (way, device): self._shown_along(name, way, device)
-                for device in self.devices
-                for way in self.cases[name].branches
-            }
-
-        return Once(shown)
+        return {
+            (way, device): self._shown_along(name, way, device)
+            for device in self.devices
+            for way in self.cases[name].branches
+        }
 
     def _shown_along(self, name: str, workaround: str, device: Device) -> dict[str, Stack]:
         series = self.series(name)
@@ -234,112 +232,89 @@ class Survey:
             if self.is_asked(name, environment, device)
         }
 
+    @once_of_a_survey
     def of_case(self, name: str) -> tuple[Judged, ...]:
         """Return what was observed of a case, in the order of the table."""
-        return self._ordered[name]
+        # Workarounds keep the order of the file of their case.
+        variant = {workaround: place for place, workaround in enumerate(self.cases[name].branches)}
+        precisions, devices = list(Precision), list(Device)
 
+        def place(row: Judged) -> tuple[int, int, int, int]:
+            _, workaround, environment, precision, device = row.seen.cell
+            rank = precisions.index(precision), devices.index(device)
+            return (variant[workaround], self.when[environment], *rank)
+
+        return tuple(sorted(self._by_case.get(name, ()), key=place))
+
+    @cached_property
+    def _by_case(self) -> dict[str, list[Judged]]:
+        found: dict[str, list[Judged]] = {}
+        for cell, row in self.rows.items():
+            found.setdefault(cell.case, []).append(row)
+        return found
+
+    @cached_property
+    def when(self) -> dict[str, int]:
+        """The place of each environment in their order."""
+        return {environment: place for place, environment in enumerate(self.order)}
+
+    @once_of_a_survey
     def series(self, name: str) -> Series:
         """Return what was observed of a case as series along the environments."""
-        return self._series[name]
+        found: Series = {}
+        for row in self.of_case(name):
+            _, workaround, environment, precision, device = row.seen.cell
+            found.setdefault((workaround, device, precision), {})[environment] = row
+        return found
 
-    def axes(self, case: Case) -> tuple[Axis, ...]:
-        """Return the axes of a case, computed once."""
-        return self._axes[case.name]
+    @once_of_a_survey
+    def failing(self, name: str) -> Failing:
+        """Return where each series of a case fails; environments without a result are left out."""
+        return {
+            key: {
+                environment: failed
+                for environment, row in rows.items()
+                if (failed := row.seen.reading.fails) is not None
+            }
+            for key, rows in self.series(name).items()
+        }
 
-    def affected(self, case: Case, key: SeriesKey) -> tuple[Affected, ...]:
-        """Return what a series of a case hits, by bug and package, computed once."""
-        return self._affected[case.name, key]
+    @once_of_a_survey
+    def axes(self, name: str) -> tuple[Axis, ...]:
+        """Return the axes of a case."""
+        return axes(self.cases[name], self.by_name)
 
-    @cached_property
-    def _axes(self) -> Once[str, tuple[Axis, ...]]:
-        return Once(lambda name: axes(self.cases[name], self.by_name))
+    @once_of_a_survey
+    def affected(self, name: str, key: SeriesKey) -> tuple[Affected, ...]:
+        """Return what a series of a case hits, by bug and package."""
+        return affected(self.cases[name], self.by_name, self._seen(name, key))
 
-    @cached_property
-    def _affected(self) -> Once[tuple[str, SeriesKey], tuple[Affected, ...]]:
-        def hit(of: tuple[str, SeriesKey]) -> tuple[Affected, ...]:
-            rows = {name: row.seen for name, row in self.series(of[0]).get(of[1], {}).items()}
-            return affected(self.cases[of[0]], self.by_name, rows)
-
-        return Once(hit)
-
-    def ranges(self, case: Case, key: SeriesKey) -> tuple[tuple[Range, ...], ...]:
+    @once_of_a_survey
+    def ranges(self, name: str, key: SeriesKey) -> tuple[tuple[Range, ...], ...]:
         """Return the ranges in which a series of a case fails, along each of its axes."""
-        return self._ranges[case.name, key]
+        seen = self._seen(name, key)
+        return tuple(ranges_along(axis, seen) for axis in self.axes(name))
 
-    @cached_property
-    def _ranges(self) -> Once[tuple[str, SeriesKey], tuple[tuple[Range, ...], ...]]:
-        def along(of: tuple[str, SeriesKey]) -> tuple[tuple[Range, ...], ...]:
-            rows = {name: row.seen for name, row in self.series(of[0]).get(of[1], {}).items()}
-            return tuple(ranges_along(axis, rows) for axis in self._axes[of[0]])
+    def _seen(self, name: str, key: SeriesKey) -> dict[str, Observation]:
+        rows = self.series(name).get(key, {})
+        return {environment: row.seen for environment, row in rows.items()}
 
-        return Once(along)
+    @once_of_a_survey
+    def claims(self, name: str) -> tuple[CheckedClaim, ...]:
+        """Return the claims of a case with what was measured of them."""
+        rows = [row.seen for row in self.of_case(name)]
+        return check_claims(self.cases[name], rows, self.by_name)
 
     def failing_ranges(self, case: Case) -> Iterator[tuple[Device, list[str], tuple[str, ...]]]:
         """Yield where the plain case fails: device, precisions that agree, and their ranges."""
         for device in self.devices:
             alike: dict[tuple[str, ...], list[str]] = {}
             for precision in Precision:
-                ranges = chain.from_iterable(self.ranges(case, (PLAIN, device, precision)))
+                ranges = chain.from_iterable(self.ranges(case.name, (PLAIN, device, precision)))
                 if texts := tuple(visible(each.text) for each in ranges):
                     alike.setdefault(texts, []).append(precision.value)
             for texts, precisions in alike.items():
                 yield device, precisions, texts
-
-    def area(self, case: Case) -> str:
-        """Return the title of the area of a case."""
-        return visible(self.areas.get(case.block.area, case.block.area))
-
-    def failing(self, name: str) -> Failing:
-        """Return where each series of a case fails; environments without a result are left out."""
-        return self._failing[name]
-
-    @cached_property
-    def _failing(self) -> Once[str, Failing]:
-        return Once(lambda name: _failing(self.series(name)))
-
-    @cached_property
-    def _by_case(self) -> dict[str, list[Judged]]:
-        found: dict[str, list[Judged]] = {name: [] for name in self.cases}
-        for cell, row in self.rows.items():
-            found[cell.case].append(row)
-        return found
-
-    @cached_property
-    def _ordered(self) -> Once[str, tuple[Judged, ...]]:
-        return Once(lambda name: tuple(self._in_order(name, self._by_case.get(name, []))))
-
-    def _in_order(self, name: str, rows: Iterable[Judged]) -> list[Judged]:
-        # Workarounds keep the order of the file of their case.
-        variant = {workaround: place for place, workaround in enumerate(self.cases[name].branches)}
-        when = self._when
-        precisions, devices = list(Precision), list(Device)
-
-        def place(row: Judged) -> tuple[int, int, int, int]:
-            _, workaround, environment, precision, device = row.seen.cell
-            rank = precisions.index(precision), devices.index(device)
-            return (variant[workaround], when[environment], *rank)
-
-        return sorted(rows, key=place)
-
-    @cached_property
-    def _when(self) -> dict[str, int]:
-        return {environment: place for place, environment in enumerate(self.order)}
-
-    @cached_property
-    def _series(self) -> Once[str, Series]:
-        return Once(lambda name: _series(self.of_case(name)))
-
-    def claims(self, name: str) -> tuple[CheckedClaim, ...]:
-        """Return the claims of a case with what was measured of them."""
-        return self._claims[name]
-
-    @cached_property
-    def _claims(self) -> Once[str, tuple[CheckedClaim, ...]]:
-        def checked(name: str) -> tuple[CheckedClaim, ...]:
-            rows = [row.seen for row in self.of_case(name)]
-            return check_claims(self.cases[name], rows, self.by_name)
-
-        return Once(checked)
 
     def unmeasured(self, name: str) -> str:
         """Return why nothing is known of a case, in words; empty where anything was measured.
@@ -372,30 +347,10 @@ class Survey:
         return frozenset((cell.case, cell.environment) for cell in self.rows)
 
 
-def _series(judged: Iterable[Judged]) -> Series:
-    found: Series = {}
-    for row in judged:
-        _, workaround, environment, precision, device = row.seen.cell
-        found.setdefault((workaround, device, precision), {})[environment] = row
-    return found
-
-
-def _failing(series: Series) -> Failing:
-    return {
-        key: {
-            environment: failed
-            for environment, row in rows.items()
-            if (failed := row.seen.reading.fails) is not None
-        }
-        for key, rows in series.items()
-    }
-
-
 def survey(  # noqa: PLR0913, PLR0917 - what is arranged
     cases: Mapping[str, Case],
     environments: Sequence[Environment],
     judged: Iterable[Judged],
-    areas: Mapping[str, str] | None = None,
     dates: Mapping[str, str] | None = None,
     commits: Mapping[ChangeKey, PinnedCommit] | None = None,
     main: MainHistory | None = None,
@@ -412,7 +367,6 @@ def survey(  # noqa: PLR0913, PLR0917 - what is arranged
         cases=cases,
         environments=environments,
         rows=rows,
-        areas=areas or {},
         dates=dates or {},
         commits=commits or {},
         main=(main or MainHistory()).within(cases),

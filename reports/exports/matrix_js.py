@@ -9,14 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Any, Generic, TypeVar
 
-from repromatrix.reports.marks import (
-    Mark,
-    both_results,
-    explained,
-    is_here,
-    mark_of,
-    verdict_label,
-)
+from repromatrix.reports.marks import Mark, both_results, explained, is_here, mark_of, verdict_label
 from repromatrix.reports.sections.grid import lines
 from repromatrix.reports.text import kinds, link_to, number, shortened, visible
 from repromatrix.reports.view import Survey
@@ -78,13 +71,8 @@ class Numbered(Generic[_Value]):
 def data(survey: Survey) -> dict[str, Any]:
     """Return the data of the table on every device."""
     pen = _TableDataWriter(survey)
-    rank = {area: place for place, area in enumerate(survey.areas)}
-    ordered = sorted(
-        survey.cases.values(),
-        key=lambda case: (rank.get(case.block.area, len(rank)), case.block.area, case.name),
-    )
+    ordered = sorted(survey.cases.values(), key=lambda case: (case.block.area, case.name))
     cases = [pen.case(case) for case in ordered]
-    areas = dict.fromkeys(case.block.area for case in ordered)
     return {
         "precisions": [*Precision],
         "devices": survey.devices,
@@ -94,7 +82,6 @@ def data(survey: Survey) -> dict[str, Any]:
             mark: {"glyph": mark.glyph, "words": mark.words, "verdict": mark.verdict}
             for mark in Mark
         },
-        "areas": {visible(area): visible(survey.areas.get(area, area)) for area in areas},
         "columns": [*_heads(survey.columns)],
         "told": pen.told.values,
         "stacks": pen.stacks.values,

@@ -131,7 +131,7 @@ def _affected(survey: Survey, case: Case, title: str) -> Iterator[dict[str, Any]
 def _by_precision(survey: Survey, case: Case, title: str) -> Iterator[dict[str, Any]]:
     for key in survey.series(case.name):
         workaround, device, precision = key
-        for bug in survey.affected(case, key) if workaround == PLAIN else ():
+        for bug in survey.affected(case.name, key) if workaround == PLAIN else ():
             if bug.title == title:
                 yield {
                     "package": {

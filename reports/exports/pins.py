@@ -94,7 +94,8 @@ def pins(survey: Survey) -> dict[str, Any]:
     return {
         "packages": [*packages],
         "environments": {
-            one.name: (_minor(one), [number[pin] for pin in _pins(one)]) for one in locked
+            one.name: (".".join(one.python.split(".")[:2]), [number[pin] for pin in _pins(one)])
+            for one in locked
         },
     }
 
@@ -112,10 +113,6 @@ def _measured(rows: Sequence[Observation]) -> str:
         "# Which build of that torch is installed here, the index decides.\n"
         for (device, torch, python), said in found.items()
     )
-
-
-def _minor(environment: Environment) -> str:
-    return ".".join(environment.python.split(".")[:2])
 
 
 def _pins(environment: Environment) -> list[str]:

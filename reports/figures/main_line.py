@@ -87,7 +87,6 @@ def main_timeline(survey: Survey, case: Case, spans: Sequence[MainSpan]) -> Time
         for number, (label, stretches) in enumerate(rows)
     )
     return Timeline(
-        device=Device.CPU,
         title="Where it fails on the main branch and in releases, by date",
         width=LEFT + _WIDTH + 2 * _LEAST,
         height=figure_height(len(bands)),

@@ -102,7 +102,6 @@ class Band:
 class Timeline:
     """The bands of one device; `text` says the same in words."""
 
-    device: Device
     title: str
     width: int
     height: int
@@ -123,12 +122,15 @@ def timeline(survey: Survey, case: Case, device: Device) -> Timeline:
             rows, known = series.get(key, {}), failing.get(key, {})
             states = tuple(_state(rows.get(name), known.get(name)) for name in names)
             alike.setdefault((variant, states), []).append(precision.value)
+    labels = [
+        visible(", ".join(filter(None, [variant, precision_words(precisions)])))
+        for (variant, _), precisions in alike.items()
+    ]
     bands = tuple(
-        _band(_label(variant, precisions), number, states, releases)
-        for number, ((variant, states), precisions) in enumerate(alike.items())
+        _band(label, number, states, releases)
+        for number, (label, (_, states)) in enumerate(zip(labels, alike, strict=True))
     )
     return Timeline(
-        device=device,
         title=f"Where it fails along the releases, on {device}",
         width=at(len(releases)) + STEP,
         height=figure_height(len(bands)),
@@ -158,11 +160,6 @@ def _state(row: Judged | None, fails: bool | None) -> State:  # noqa: FBT001 - i
     return State.ABSENT if absent else State.UNKNOWN
 
 
-def _label(variant: str, precisions: list[str]) -> str:
-    named = precision_words(precisions)
-    return visible(f"{variant}, {named}" if variant else named)
-
-
 def precision_words(precisions: Sequence[str]) -> str:
     """Return what precisions that agree are called: `bf16 and fp16`, or `all`."""
     return "all" if len(precisions) == len(Precision) else join(precisions)
@@ -179,15 +176,12 @@ def _band(label: str, number: int, states: Sequence[State], releases: Sequence[s
     bars = []
     for state, members in groupby(range(len(states)), key=states.__getitem__):
         places = list(members)
+        first, last = places[0], places[-1]
         if state is not State.ABSENT:
-            bars.append(_bar(state, places[0], places[-1], top, releases))
+            span = releases[first] if first == last else f"{releases[first]} to {releases[last]}"
+            says = f"{state} on {span}" if state is not State.UNKNOWN else f"unknown: {span}"
+            bars.append(bar(state, at(first), top, (last - first + 1) * STEP - 1, says))
     return Band(label=label, y=top + 14, bars=tuple(bars))
-
-
-def _bar(state: State, first: int, last: int, top: int, releases: Sequence[str]) -> Bar:
-    span = releases[first] if first == last else f"{releases[first]} to {releases[last]}"
-    says = f"{state} on {span}" if state is not State.UNKNOWN else f"unknown: {span}"
-    return bar(state, at(first), top, (last - first + 1) * STEP - 1, says)
 
 
 _TOP, _FLOOR, _HEIGHT = 24, 124, 144
@@ -200,11 +194,10 @@ Points = dict[str, float]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stroke:
-    """One precision as the path of a line, and where it ends."""
+    """One precision as the path of a line."""
 
     precision: Precision
     path: str
-    y: int
     says: str
 
 
@@ -335,7 +328,7 @@ def _stroke(
             path.append(f"L{x} {y}")
         path.append(f"H{x + STEP - 2}")
         last, level = place, y
-    return Stroke(precision=precision, path=_joined(path), y=level, says=_said(points))
+    return Stroke(precision=precision, path=_joined(path), says=_said(points))
 
 
 def _joined(path: Sequence[str]) -> str:

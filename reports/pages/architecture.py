@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,23 +18,18 @@ from repromatrix.runner.evidence.swept.published import RefusedType
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 
 _SAYS = {probe.name: probe.holds for probe in PROBES} | {BUILD: "It is built."}
-_WORDS = {
-    ProbeStatus.HOLDS: "holds",
-    ProbeStatus.FAILS: "fails",
-    ProbeStatus.DIFFERS: "differs",
-    ProbeStatus.SKIPPED: "does not apply",
-    ProbeStatus.UNKNOWN: "unknown",
+_LOOKS = {
+    ProbeStatus.HOLDS: ("holds", "", "s-holds"),
+    ProbeStatus.FAILS: ("fails", "✕", "s-many"),
+    ProbeStatus.DIFFERS: ("differs", "≠", "s-many"),
+    ProbeStatus.SKIPPED: ("does not apply", "·", "s-none"),
+    ProbeStatus.UNKNOWN: ("unknown", "?", "s-doubt"),
+    None: ("not run", "·", "s-none"),
 }
-_GLYPHS = {
-    ProbeStatus.HOLDS: "",
-    ProbeStatus.FAILS: "✕",
-    ProbeStatus.DIFFERS: "≠",
-    ProbeStatus.SKIPPED: "·",
-    ProbeStatus.UNKNOWN: "?",
-}
+"""The words, the glyph and the class of the colour of each status; None where it was not run."""
 _LONGEST = 240
 _NONE = SweepHistory()
-_SEVERAL, _MANY = 3, 8
+_DARKER = (1, 3, 8)
 """From how many probes on that do not hold a cell of the overview is darker."""
 
 
@@ -239,16 +235,18 @@ def _line(
     by_release = dict(line)
     stretches: list[Stretch] = []
     messages: list[tuple[str, str, str]] = []
-    for status, some in groupby(releases, key=lambda name: _status(by_release.get(name))):
+    status_on = {name: record.status for name, record in line}
+    for status, some in groupby(releases, key=status_on.get):
         names = [*some]
         record = by_release.get(names[0])
-        words, told = _WORDS[status] if status else "not run", _said(record)
-        glyph = _GLYPHS[status] if status else "·"
+        said = record is not None and status is not ProbeStatus.HOLDS
+        told = shortened(record.headline, _LONGEST) if record and said else ""
+        words, glyph, shade = _LOOKS[status]
         stretches.append(
             Stretch(
                 releases=_span(names),
                 width=len(names),
-                shade=_shade(status),
+                shade=shade,
                 says=glyph,
                 told=f"{words}: {told}" if told else words,
             )
@@ -262,24 +260,6 @@ def _line(
         stretches=tuple(stretches),
         messages=tuple(messages),
     )
-
-
-def _status(record: ProbeRecord | None) -> ProbeStatus | None:
-    return record.status if record else None
-
-
-def _shade(status: ProbeStatus | None) -> str:
-    if status is None or status is ProbeStatus.SKIPPED:
-        return "s-none"
-    if status is ProbeStatus.UNKNOWN:
-        return "s-doubt"
-    return "s-many" if status.is_bad else "s-holds"
-
-
-def _said(record: ProbeRecord | None) -> str:
-    if record is None or record.status is ProbeStatus.HOLDS:
-        return ""
-    return shortened(record.headline, _LONGEST)
 
 
 def _span(names: Sequence[str]) -> str:
@@ -296,16 +276,14 @@ def _counts(
         yield Stretch(
             releases=_span(names),
             width=len(names),
-            shade=_darkness(number),
+            shade=(
+                "s-none"
+                if number is None
+                else ("s-holds", "s-few", "s-several", "s-many")[bisect(_DARKER, number)]
+            ),
             says=str(number or ""),
             told="not there or not run" if number is None else f"{number} do not hold",
         )
-
-
-def _darkness(number: int | None) -> str:
-    if not number:
-        return "s-none" if number is None else "s-holds"
-    return "s-few" if number < _SEVERAL else "s-several" if number < _MANY else "s-many"
 
 
 def _changes(

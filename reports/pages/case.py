@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -135,7 +135,7 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
         unmeasured=survey.unmeasured(case.name),
         is_of_cpu_kernel=survey.is_of_cpu_kernel(case.name),
         reports=tuple(link_to(report) for report in case.block.reports),
-        facts=_facts(survey, case),
+        facts=_facts(case),
         families=tuple(map(link_to_family, dict.fromkeys(case.block.families))),
         shared=tuple(map(link_to_family, case.block.same_code)),
         badge=_badge(case),
@@ -162,39 +162,36 @@ def case_page(survey: Survey, case: Case, standing: Standing | None = None) -> C
     )
 
 
-def _local(survey: Survey, case: Case) -> LocalCells:
-    here = sum(map(is_here, survey.of_case(case.name)))
-    return LocalCells(cells=here, denied=tuple(_denied(survey, case)))
-
-
-def _denied(survey: Survey, case: Case) -> Iterator[str]:
-    for row in survey.of_case(case.name):
-        if both := both_results(row):
-            cell = row.seen.cell
-            with_ = f" with {cell.workaround}" if cell.workaround else ""
-            where = f"{cell.precision} on {cell.environment}{survey.on(cell.device)}{with_}"
-            yield visible(f"{where}. {'; '.join(both)}")
-
-
 def _badge(case: Case) -> Link:
     href = f"badge/{page_of(case.name).removesuffix('.html')}"
     return Link(text=f"Badge of {visible(case.name)}", href=href)
 
 
+def _local(survey: Survey, case: Case) -> LocalCells:
+    denied = []
+    for row in survey.of_case(case.name):
+        if both := both_results(row):
+            cell = row.seen.cell
+            with_ = f" with {cell.workaround}" if cell.workaround else ""
+            where = f"{cell.precision} on {cell.environment}{survey.on(cell.device)}{with_}"
+            denied.append(visible(f"{where}. {'; '.join(both)}"))
+    here = sum(map(is_here, survey.of_case(case.name)))
+    return LocalCells(cells=here, denied=tuple(denied))
+
+
 def _timelines(survey: Survey, case: Case) -> tuple[Timeline, ...]:
     # Releases follow each other; stacks and pairs do not.
     devices = () if survey.only_in(case) else survey.devices_of(case.name)
-    first = survey.devices[0]
+    there = {
+        device: sum(survey.is_asked(case.name, one, device) for one in survey.standings[case.name])
+        for device in devices
+    }
     return tuple(
         timeline(survey, case, device)
         for device in devices
         # One release that a GPU had time for is no line.
-        if device is first or _releases(survey, case, device) > 1
+        if device is survey.devices[0] or there[device] > 1
     )
-
-
-def _releases(survey: Survey, case: Case, device: Device) -> int:
-    return sum(survey.is_asked(case.name, one, device) for one in survey.standings[case.name])
 
 
 def _standalone(case: Case) -> str:
@@ -205,10 +202,10 @@ def _standalone(case: Case) -> str:
     return head + case.script.code.lstrip("\n")
 
 
-def _facts(survey: Survey, case: Case) -> dict[str, str]:
+def _facts(case: Case) -> dict[str, str]:
     block = case.block
     facts = {
-        "area": survey.areas.get(block.area, block.area),
+        "area": block.area,
         "models": ", ".join(block.models),
         "shown with": ", ".join(block.shown_with),
         "which models": block.concerns or "",
@@ -252,7 +249,7 @@ def _fails(survey: Survey, case: Case, key: SeriesKey) -> Fails:
     gap = f", {unknown} unknown" if unknown else ""
     return Fails(
         precision=key[-1],
-        ranges=tuple(item.text for along in survey.ranges(case, key) for item in along),
+        ranges=tuple(item.text for along in survey.ranges(case.name, key) for item in along),
         tally=f"fails on {sum(failing)} of {known}{gap}" if failing else "nothing measured",
     )
 

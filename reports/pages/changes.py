@@ -103,18 +103,18 @@ def _act(survey: Survey, record: SnapshotRecord) -> Act:
         against=visible(record.against),
         steps=steps,
         kinds=tuple(
-            ChangeKind(change=change, says=_changes(found), steps=found)
+            ChangeKind(
+                change=change,
+                says=f"{plural(len(found), 'change')}"
+                f" in {plural(len({step.case for step in found}), 'case')}",
+                steps=found,
+            )
             for change in CellChange
             if (found := tuple(step for step in steps if step.change is change))
         ),
         new=_counts(record.new),
         gone=_counts(record.gone),
     )
-
-
-def _changes(steps: tuple[Step, ...]) -> str:
-    cases = plural(len({step.case for step in steps}), "case")
-    return f"{plural(len(steps), 'change')} in {cases}"
 
 
 def _step(survey: Survey, one: Changed) -> Step:

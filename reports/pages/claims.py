@@ -10,7 +10,7 @@ from repromatrix.reports.marks import seen_as
 from repromatrix.reports.text import Link, in_address, link_to, page_of, requirements_words, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.verdicts import CheckedClaim, ClaimStanding
-from repromatrix.runner.model.case import PLAIN, Case, Claim
+from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.text import join, plural
 
 
@@ -34,10 +34,16 @@ def stated(survey: Survey, case: Case) -> tuple[Stated, ...]:
 def _stated(survey: Survey, checked: CheckedClaim) -> Stated:
     claim = checked.claim
     example = (checked.contradicting or checked.agreeing)[:1]
+    parts = (
+        requirements_words(claim.when),
+        join([precision.value for precision in claim.precisions]),
+        f"with {claim.workaround}" if claim.workaround != PLAIN else "",
+    )
+    where = "; ".join(filter(None, parts)) or "everywhere"
     return Stated(
         report=link_to(claim.report),
         says=visible(claim.says),
-        where=_where(claim),
+        where=visible(f"{where}: {claim.outcome}" if claim.outcome else where),
         standing=checked.standing,
         tally=_agreement(checked),
         example=tuple(
@@ -49,16 +55,6 @@ def _stated(survey: Survey, checked: CheckedClaim) -> Stated:
             for cell in example
         ),
     )
-
-
-def _where(claim: Claim) -> str:
-    told = (
-        requirements_words(claim.when),
-        join([precision.value for precision in claim.precisions]),
-        f"with {claim.workaround}" if claim.workaround != PLAIN else "",
-    )
-    where = "; ".join(text for text in told if text) or "everywhere"
-    return visible(f"{where}: {claim.outcome}" if claim.outcome else where)
 
 
 def _agreement(checked: CheckedClaim) -> str:
@@ -101,17 +97,10 @@ def claims(by_case: Mapping[str, Iterable[Stated]]) -> ClaimsPage:
 def claims_sheet(page: ClaimsPage) -> ExportTable:
     """Return every claim as a table."""
     rows = (
-        (
-            standing.value,
-            one.case,
-            one.claim.says,
-            one.claim.where,
-            one.claim.tally,
-            report.href or report.text,
-        )
+        (standing.value, one.case, claim.says, claim.where, claim.tally, report.href or report.text)
         for standing, claims in page.items()
         for one in claims
-        for report in [one.claim.report]
+        for claim, report in [(one.claim, one.claim.report)]
     )
     columns = ("standing", "case", "says", "where", "tally", "report")
     return ExportTable(path="claims", columns=columns, rows=tuple(rows))

@@ -38,21 +38,18 @@ def case_list(survey: Survey) -> tuple[Item, ...]:
         Item(
             name=visible(name),
             title=visible(case.block.title),
-            area=survey.area(case),
+            area=visible(case.block.area),
             href=page_of(name),
             fails=tuple(
-                f"{join(precisions)}{_beside(survey, device)}: {', '.join(ranges)}"
+                # The first device is named where others are asked for.
+                f"{join(precisions)}{survey.on(device) * (device is not survey.devices[0])}: "
+                f"{', '.join(ranges)}"
                 for device, precisions, ranges in survey.failing_ranges(case)
             ),
             unmeasured=survey.unmeasured(name),
         )
         for name, case in sorted(survey.cases.items())
     )
-
-
-def _beside(survey: Survey, device: Device) -> str:
-    """Return `, cuda` for a device that the table shows only where it is asked for."""
-    return "" if device is survey.devices[0] else survey.on(device)
 
 
 SCRIPTS = (
@@ -82,7 +79,6 @@ class Headline:
     """The subject of the page, and the counts of results on each device."""
 
     sentence: str
-    note: str
     devices: tuple[Device, ...]
     cells: tuple[int, ...]
     tallies: tuple[MarkTally, ...]
@@ -119,15 +115,12 @@ class Index:
 
 
 def index(
-    survey: Survey,
-    releases: Sequence[ReleasePage],
-    note: str = "",
-    swept: FindingsPage | None = None,
+    survey: Survey, releases: Sequence[ReleasePage], swept: FindingsPage | None = None
 ) -> Index:
     """Return the context of the first page; `releases` come oldest first."""
     unexpected = [row for row in survey.rows.values() if row.verdict.is_unexpected]
     return Index(
-        headline=_headline(survey, note),
+        headline=_headline(survey),
         newest=newest(survey, {one.name: one.status for one in releases if one.status}),
         recent=tuple([one for one in releases if one.is_release][: -_RECENT - 1 : -1]),
         scripts=SCRIPTS,
@@ -143,7 +136,7 @@ def index(
     )
 
 
-def _headline(survey: Survey, note: str) -> Headline:
+def _headline(survey: Survey) -> Headline:
     devices = survey.devices
     shown = survey.shown
     counts = Counter((seen.mark, cell.device) for cell, seen in shown)
@@ -156,7 +149,6 @@ def _headline(survey: Survey, note: str) -> Headline:
 
     return Headline(
         sentence=_sentence(survey),
-        note=visible(note),
         devices=devices,
         cells=number([*Mark]),
         tallies=tuple(
@@ -198,13 +190,12 @@ def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
             row = survey.rows.get(cell)
             reason = shortened(row.seen.reason, _REASON) if row is not None else ""
             groups.setdefault((seen.mark, reason), []).append(cell)
-    places = {name: place for place, name in enumerate(survey.order)}
     return tuple(
         Unmeasured(
             mark=mark,
             reason=reason,
             cells=len(groups[mark, reason]),
-            releases=spans((cell.environment for cell in groups[mark, reason]), places),
+            releases=spans((cell.environment for cell in groups[mark, reason]), survey.when),
         )
         for mark, reason in sorted(groups, key=lambda key: ([*Mark].index(key[0]), key[1]))
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from repromatrix.reports.exports.rows import ExportTable
@@ -50,33 +50,29 @@ class MainPage:
 
 def main_page(survey: Survey, told: Mapping[str, tuple[MainSpan, ...]]) -> MainPage:
     """Return the context of the page; `told` are the spans of each case."""
-    failing = {name: kept for name, spans in told.items() if (kept := _that_fail(spans))}
+    bad = {
+        name: {span.precisions for span in spans if span.state is State.FAILS}
+        for name, spans in told.items()
+    }
+    failing = {name: spans for name, spans in told.items() if bad[name]}
     return MainPage(
         repository=visible(survey.main.repository),
         cases=tuple(
             MainCase(
                 case=Link(text=visible(name), href=page_of(name)),
                 title=visible(survey.cases[name].block.title),
-                spans=spans,
-                ranges=tuple(_ranges(survey, name)),
+                spans=tuple(span for span in spans if span.precisions in bad[name]),
+                ranges=tuple(
+                    f"{', '.join(precisions)}: {'; '.join(texts)}"
+                    for device, precisions, texts in survey.failing_ranges(survey.cases[name])
+                    if device is Device.CPU
+                ),
             )
             for name, spans in failing.items()
         ),
         quiet=sum(bool(spans) for spans in told.values()) - len(failing),
         points=tuple(_points(survey)),
     )
-
-
-def _that_fail(spans: Sequence[MainSpan]) -> tuple[MainSpan, ...]:
-    """Return the spans of precisions that fail at some commit."""
-    bad = {span.precisions for span in spans if span.state is State.FAILS}
-    return tuple(span for span in spans if span.precisions in bad)
-
-
-def _ranges(survey: Survey, name: str) -> Iterator[str]:
-    for device, precisions, texts in survey.failing_ranges(survey.cases[name]):
-        if device is Device.CPU:
-            yield f"{', '.join(precisions)}: {'; '.join(texts)}"
 
 
 def _points(survey: Survey) -> Iterator[MainPoint]:

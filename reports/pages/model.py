@@ -135,7 +135,7 @@ def _member(
         case=visible(case.name),
         href=page_of(case.name),
         title=visible(case.block.title),
-        area=survey.area(case),
+        area=visible(case.block.area),
         simulated=bool(case.block.simulates),
         concerns=visible(" ".join((case.block.concerns or "").split())),
         kinds=kinds(case),

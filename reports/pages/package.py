@@ -140,7 +140,7 @@ def _alone(survey: Survey, package: str) -> Iterator[Alone]:
         alike: dict[tuple[str, str, tuple[str, ...], str, bool], list[Precision]] = {}
         for key, rows in survey.series(case.name).items():
             workaround, _, precision = key
-            for bug in survey.affected(case, key):
+            for bug in survey.affected(case.name, key):
                 if bug.package == package:
                     texts = tuple(interval.text for interval in bug.intervals)
                     releases = survey.spans([name for name in rows if name in bug.failing])

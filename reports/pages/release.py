@@ -116,6 +116,7 @@ class Releases:
             name: history(survey, case) for name, case in survey.cases.items()
         }
         self._swept = swept or {}
+        self._places = {name: place for place, name in enumerate(survey.releases)}
         self._statuses = statuses(survey)
         self._failing: dict[str, list[Judged]] = {}
         for name in survey.cases:
@@ -135,6 +136,14 @@ class Releases:
         environment = self.survey.by_name[name]
         before = self.survey.by_name[names[place - 1]] if place else None
         shown = self._shown[name]
+        changed = {kind: step.of(kind) if step else () for kind in _KINDS}
+        plain = {
+            kind: tuple(one for one in found if not one.workaround)
+            for kind, found in changed.items()
+        }
+        beside = {
+            kind: tuple(one for one in found if one.workaround) for kind, found in changed.items()
+        }
         return ReleasePage(
             name=visible(name),
             href=address_of(name),
@@ -147,11 +156,11 @@ class Releases:
             numbers={mark: shown[mark] for mark in Mark if shown[mark]},
             status=self._statuses.get(name),
             judged=any(mark.verdict not in _SAYS_NOTHING for mark in shown),
-            broke=_plain(step, CellChange.BROKE),
-            fixed=_plain(step, CellChange.FIXED),
-            otherwise=_plain(step, CellChange.CHANGED),
-            changes={kind: by_case(self.survey, _plain(step, kind)) for kind in _KINDS},
-            beside={kind: by_case(self.survey, _beside(step, kind)) for kind in _KINDS},
+            broke=plain[CellChange.BROKE],
+            fixed=plain[CellChange.FIXED],
+            otherwise=plain[CellChange.CHANGED],
+            changes={kind: by_case(self.survey, found) for kind, found in plain.items()},
+            beside={kind: by_case(self.survey, found) for kind, found in beside.items()},
             came_and_went=step.of(CellChange.NEW, CellChange.GONE) if step else (),
             shifts=step.shifts if step else (),
             unknown=step.unknown if step else 0,
@@ -167,7 +176,7 @@ class Releases:
             alike(self.survey, self._failing.get(release, ())), key=attrgetter("case")
         ):
             case, every = self.survey.cases[name], tuple(ways)
-            mends = (one.mend for one in self._histories[name] if self._spans(one, release))
+            mends = (one.mend for one in self._histories[name] if self._lies_in(one, release))
             yield FailingCase(
                 case=name,
                 title=every[0].title,
@@ -178,13 +187,10 @@ class Releases:
                 ways=every,
             )
 
-    def _spans(self, span: FailingSpan, release: str) -> bool:
+    def _lies_in(self, span: FailingSpan, release: str) -> bool:
         """Say whether a release lies in a range; of another package's versions they all may."""
-        names = self.survey.releases
-        if span.first.name not in names or span.last.name not in names:
-            return True
-        first, last = names.index(span.first.name), names.index(span.last.name)
-        return first <= names.index(release) <= last
+        first, last, at = map(self._places.get, (span.first.name, span.last.name, release))
+        return first is None or last is None or (at is not None and first <= at <= last)
 
 
 def _origin(survey: Survey, environment: Environment, publications: Iterable[Publication]) -> str:
@@ -203,14 +209,6 @@ def _origin(survey: Survey, environment: Environment, publications: Iterable[Pub
     newest = survey.line[-1]
     older = "" if newest == environment.name else f"; older than the newest release, {newest}"
     return visible(f"{' '.join(filter(None, parts))}{older}")
-
-
-def _plain(step: Between | None, kind: CellChange) -> tuple[ReleaseDifference, ...]:
-    return tuple(one for one in step.of(kind) if not one.workaround) if step else ()
-
-
-def _beside(step: Between | None, kind: CellChange) -> tuple[ReleaseDifference, ...]:
-    return tuple(one for one in step.of(kind) if one.workaround) if step else ()
 
 
 def _links(names: Sequence[str]) -> tuple[Link, ...]:

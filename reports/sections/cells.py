@@ -141,14 +141,10 @@ def repeat(survey: Survey, case: Case) -> tuple[Repeat, ...]:
     shown = _telling(survey, case)
     ways = [name for name, kind in case.block.workarounds.items() if not kind.skips]
     beside = [shown._replace(workaround=name) for name in ways]
-    helping = [cell for cell in beside if _passes(survey, cell)]
+    rows = ((cell, survey.rows.get(cell)) for cell in beside)
+    helping = [cell for cell, row in rows if row and row.seen.outcome is Outcome.PASSES]
     cells = [shown, *(helping or beside)[:1]]
     return tuple(_repeat(survey, cell) for cell in cells) if shown.environment else ()
-
-
-def _passes(survey: Survey, cell: Cell) -> bool:
-    row = survey.rows.get(cell)
-    return row is not None and row.seen.outcome is Outcome.PASSES
 
 
 def _telling(survey: Survey, case: Case) -> Cell:
@@ -202,20 +198,15 @@ class SuggestedCommand:
 
 def commands(survey: Survey, case: Case) -> tuple[SuggestedCommand, ...]:
     """Return the next commands for a case that fails somewhere; none where it never does."""
-    found = _newest(survey, case)
-    return tuple(_commands(case.name, *found)) if found else ()
-
-
-def _newest(survey: Survey, case: Case) -> tuple[Precision, Range] | None:
-    """Return the newest range of releases on which the plain case fails, and its precision."""
     found = [
         (key[-1], failing)
         for key in survey.series(case.name)
         if key[0] == PLAIN
-        for failing in survey.ranges(case, key)[0]
+        for failing in survey.ranges(case.name, key)[0]
     ]
     when = {name: place for place, name in enumerate(survey.releases)}
-    return max(found, key=lambda item: when.get(item[1].releases[-1], -1), default=None)
+    newest = max(found, key=lambda item: when.get(item[1].releases[-1], -1), default=None)
+    return tuple(_commands(case.name, *newest)) if newest else ()
 
 
 def _commands(name: str, precision: Precision, failing: Range) -> Iterator[SuggestedCommand]:
@@ -223,7 +214,8 @@ def _commands(name: str, precision: Precision, failing: Range) -> Iterator[Sugge
     yield SuggestedCommand(asks="Which release broke it?", text=shlex.join(search))
     if failing.until:
         yield SuggestedCommand(asks="Which release fixed it?", text=shlex.join([*search, "--fix"]))
-    for good, bad in _sides(failing):
+    if good := failing.until or failing.after:
+        bad = failing.releases[-1 if failing.until else 0]
         ends = ["--precision", precision.value, "--good", good, "--bad", bad]
         text = shlex.join(["nox", "-s", "blame", "--", name, *ends])
         yield SuggestedCommand(asks="Which package makes the difference?", text=text)
@@ -231,11 +223,3 @@ def _commands(name: str, precision: Precision, failing: Range) -> Iterator[Sugge
     yield SuggestedCommand(
         asks="Does my project have it?", text=shlex.join([*audit, "--case", name])
     )
-
-
-def _sides(failing: Range) -> Iterator[tuple[str, str]]:
-    """Yield a release that passes and its neighbour that fails, where there is one."""
-    if failing.until:
-        yield failing.until, failing.releases[-1]
-    elif failing.after:
-        yield failing.after, failing.releases[0]

@@ -196,8 +196,7 @@ class Wording:
 def wording(survey: Survey, name: str) -> Wording:
     """Return how the failures of a case are worded, each compared with the one before it."""
     groups: dict[str, tuple[Failed, list[Judged]]] = {}
-    when = {environment: place for place, environment in enumerate(survey.order)}
-    for row in sorted(survey.of_case(name), key=lambda row: when[row.seen.cell.environment]):
+    for row in sorted(survey.of_case(name), key=lambda row: survey.when[row.seen.cell.environment]):
         failed = row.seen.failed
         if failed is not None and row.seen.outcome.is_failure:
             whole = f"{failed.traceback.rstrip()}\n{failed.error_class}: {failed.message}"

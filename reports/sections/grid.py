@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from repromatrix.reports.marks import SeenMark
 from repromatrix.reports.text import in_address, visible
-from repromatrix.reports.view import Survey
+from repromatrix.reports.view import Once, Stack, Survey
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import with_extras
@@ -181,6 +181,7 @@ def grid(survey: Survey, case: Case, device: Device) -> GridTable:
     words = _words(
         (seen for row in found.values() for stack in row for seen in stack), survey.on(device)
     )
+    sources = {column.source for column in columns} - {Source.INTERPRETER}
     draw = _GridPen(words, [place == 0 for line in heads for place in range(line.width)])
     return GridTable(
         device=device,
@@ -188,7 +189,7 @@ def grid(survey: Survey, case: Case, device: Device) -> GridTable:
         rows=tuple(_row(case, name, draw.stacks(row)) for name, row in found.items()),
         precisions=tuple(Precision),
         words=words,
-        apart=_apart(columns),
+        apart="".join(sources) if len(sources) == 1 and sources <= _APART else "",
     )
 
 
@@ -208,11 +209,6 @@ def _columns(survey: Survey, case: Case) -> tuple[Environment, ...]:
     return tuple(one for one in survey.columns if one.source not in _APART or one.name in known)
 
 
-def _apart(columns: Sequence[Environment]) -> str:
-    sources = {one.source for one in columns} - {Source.INTERPRETER}
-    return "".join(sources) if len(sources) == 1 and sources <= _APART else ""
-
-
 def _words(marks: Iterable[SeenMark], device: str) -> Words:
     counts = Counter((seen.style, seen.text) for seen in marks)
     usual: dict[str, str] = {}
@@ -229,18 +225,14 @@ class _GridPen:
         self._usual = words.usual
         self._number = {text: str(number) for number, text in enumerate(words.texts)}
         self._opens = opens
-        self._drawn: dict[tuple[tuple[SeenMark, ...], bool], StackColumn] = {}
+        self._drawn = Once(self._draw)
 
-    def stacks(self, row: Iterable[tuple[SeenMark, ...]]) -> tuple[StackColumn, ...]:
+    def stacks(self, row: Iterable[Stack]) -> tuple[StackColumn, ...]:
         """Return a row as it is drawn."""
-        return tuple(map(self._stack, row, self._opens))
+        return tuple(self._drawn[stack] for stack in zip(row, self._opens, strict=True))
 
-    def _stack(self, seen: tuple[SeenMark, ...], opens: bool) -> StackColumn:  # noqa: FBT001
-        if (seen, opens) not in self._drawn:
-            self._drawn[seen, opens] = self._draw(seen, opens=opens)
-        return self._drawn[seen, opens]
-
-    def _draw(self, seen: tuple[SeenMark, ...], *, opens: bool) -> StackColumn:
+    def _draw(self, stack: tuple[Stack, bool]) -> StackColumn:
+        seen, opens = stack
         shown = tuple(ShownMark(style=one.style, glyph=one.mark.glyph) for one in seen)
         numbers = [
             "" if self._usual[one.style] == one.text else self._number[one.text] for one in seen

@@ -98,7 +98,7 @@ def _spans(
         return recorded(survey, case, [seen[name].cell for name in environments if name in seen])
 
     plain = Cell(case.name, PLAIN, "", precision, device)
-    bugs = survey.affected(case, key)
+    bugs = survey.affected(case.name, key)
     others = [bug for bug in bugs if bug.package != TRANSFORMERS]
     for bug in others:
         passing = {
@@ -110,11 +110,11 @@ def _spans(
         where += _another(case, [bug.title])
         spans = _of_package(bug, passing, device, where, pulls(bug.failing))
         yield from (_with_commits(survey, plain, bug.package, span) for span in spans)
-    ranges = survey.ranges(case, key)
+    ranges = survey.ranges(case.name, key)
     if elsewhere := {name for bug in others for name in bug.failing}:
         alone = {name: row for name, row in seen.items() if name not in elsewhere}
-        ranges = tuple(ranges_along(axis, alone) for axis in survey.axes(case))
-    for axis, failing_ranges in zip(survey.axes(case), ranges, strict=True):
+        ranges = tuple(ranges_along(axis, alone) for axis in survey.axes(case.name))
+    for axis, failing_ranges in zip(survey.axes(case.name), ranges, strict=True):
         at = {point.label: point.environment for point in axis if point.environment not in absent}
         for span in failing_ranges:
             fixing = pulls(at[label] for label in span.releases)

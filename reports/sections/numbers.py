@@ -27,16 +27,13 @@ class Part:
 
 def shares(counts: Mapping[str, int]) -> tuple[Part, ...]:
     """Return the parts of a bar, in the order of the counts; what was never counted has none."""
-    return tuple(_parts(counts))
-
-
-def _parts(counts: Mapping[str, int]) -> Iterator[Part]:
-    total, x = sum(counts.values()), 0.0
+    parts, x = [], 0.0
     for pattern, (name, count) in enumerate(counts.items()):
+        width = WIDTH * count / (sum(counts.values()) or 1)
         if count:
-            width = WIDTH * count / total
-            yield Part(name=name, x=round(x, 1), width=round(width, 1), pattern=pattern % 5)
-            x += width
+            parts.append(Part(name=name, x=round(x, 1), width=round(width, 1), pattern=pattern % 5))
+        x += width
+    return tuple(parts)
 
 
 _Key = tuple[str, str, "Precision"]

@@ -71,7 +71,7 @@ const Book = (() => {
     const says = [...stacks].flatMap((stack) => (book.stacks[stack] ?? []).map((told) => book.told[told]));
     const texts = new Set(says.filter((told) => told.mark !== "not-applicable").map((told) => told.text));
     const ways = Object.entries(entry.ways).flatMap(([name, way]) => [name, way.says]);
-    return [entry.name, entry.title, book.areas[entry.area], ...entry.models, ...entry.packages, ...entry.badges, entry.about, ...ways, ...texts].join("\n").toLowerCase();
+    return [entry.name, entry.title, entry.area, ...entry.models, ...entry.packages, ...entry.badges, entry.about, ...ways, ...texts].join("\n").toLowerCase();
   };
 
   const linesOf = (columns) => {
@@ -95,7 +95,7 @@ const Book = (() => {
       verdict: Object.keys(book.verdicts),
       outcome: book.outcomes,
       is: Query.FLAGS,
-      area: Object.keys(book.areas),
+      area: sorted((entry) => [entry.area]),
       model: sorted((entry) => [...entry.models, ...entry.shared]).filter((name) => name !== "any"),
       trigger: sorted((entry) => entry.trigger),
       symptom: [...sorted((entry) => entry.symptom), "silent"],

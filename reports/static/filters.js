@@ -36,7 +36,7 @@ const Filters = (() => {
     // They stand in the page already, so that nothing moves when they are filled.
     for (const select of form.querySelectorAll(".choices select")) {
       const key = select.dataset.key;
-      const titles = { area: book.areas, verdict: book.verdicts }[key] ?? {};
+      const titles = key === "verdict" ? book.verdicts : {};
       const first = select.options[0].text; // what is shown where nothing is chosen
       select.append(...book.words[key].filter((name) => name !== first).map((name) => element("option", { value: name }, titles[name] ?? name)));
       select.addEventListener("change", () => { put(key, select.value); });

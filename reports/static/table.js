@@ -164,7 +164,7 @@ const Table = (() => {
           if (on) { found.add(known.entry); shown += 1; }
         }
         group.hidden = !found.size;
-        title.textContent = `${book.areas[area]} (${found.size})`;
+        title.textContent = `${area} (${found.size})`;
       }
       root.setAttribute("aria-rowcount", String(shown + 1));
     };

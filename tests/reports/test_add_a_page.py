@@ -80,7 +80,7 @@ def test_a_page_is_added_by_three_files(tmp_path: Path) -> None:
     assert changed == PLACES
     assert all(Path(place).name in _section() for place in PLACES)
     assert done.returncode == 0, done.stderr
-    assert "<li>Norms <small>1</small></li>" in (site / "areas.html").read_text()
+    assert "<li>norms <small>1</small></li>" in (site / "areas.html").read_text()
     link = 'areas.html">Areas</a>'
     pages = [path for path in site.rglob("*.html") if link not in path.read_text()]
     assert pages == []

@@ -11,10 +11,7 @@ from one_case import ENVIRONMENTS, a_case, judged
 from rendered import Markup, pages
 
 from repromatrix.reports.build import render
-from repromatrix.reports.pages.architecture import (
-    architectures,
-    architectures_page,
-)
+from repromatrix.reports.pages.architecture import architectures, architectures_page
 from repromatrix.reports.pages.findings import findings_page
 from repromatrix.runner.evidence.swept.records import ProbeStatus
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from itertools import permutations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import small_site
-from one_case import CASE, ENVIRONMENTS, fake_run, judged, observed, surveyed
+from one_case import fake_run, observed, surveyed
 
-from repromatrix.reports.build import render
 from repromatrix.reports.pages.compare import compare_data
 from repromatrix.reports.sections.release_changes import compared, sides
 from repromatrix.runner.compare.diff import CellChange
@@ -89,12 +87,3 @@ def test_a_case_that_fails_alike_on_both_sides_is_named_and_no_difference() -> N
     assert one == other
     assert data["changes"][one[0]][other[0]] == ("both", "changed")
     assert [*data["titles"]] == ["broke", "fixed", "changed", "both", "new", "gone"]
-
-
-def test_without_scripts_the_page_leads_to_every_release(tmp_path: Path) -> None:
-    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
-    page = (tmp_path / "compare.html").read_text()
-
-    for release in ("main", "4.51.0", "4.50.1", "4.50.0"):
-        assert f'<a href="release/{release}.html">{release}</a>' in page
-    assert "0 broke, 1 fixed" in page

@@ -5,11 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET
 
 import pytest
 from one_case import CASE, ENVIRONMENTS, PUBLICATION, fake_run, judged, observed, surveyed
@@ -19,10 +17,9 @@ from repromatrix.reports.build import render
 from repromatrix.reports.exports import osv
 from repromatrix.reports.exports.badges import badges
 from repromatrix.reports.exports.rows import BESIDE, COLUMNS, as_csv, listed
-from repromatrix.reports.pages.data import BadgeRow, DataPage, data_page
+from repromatrix.reports.pages.data import data_page
 from repromatrix.reports.sections.provenance import Settings
 from repromatrix.reports.site import Published
-from repromatrix.reports.text import Link
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
 if TYPE_CHECKING:
@@ -66,35 +63,18 @@ def test_the_page_of_data_names_a_command_and_badges_with_their_page_and_markdow
     [badge] = [one for one in badges(found, Settings(found)) if one.path == "badge/release/4.50.0"]
 
     published = Published(base_url="https://x.org/r/", source="https://github.com/x/r")
-    assert data_page([], [], [badge], published) == DataPage(
-        command="uvx --refresh --from git+https://github.com/x/r repromatrix audit uv.lock",
-        entries=(),
-        feeds=(),
-        badges=(
-            BadgeRow(
-                badge=Link(text=f"{badge.label}: {badge.message}", href="badge/release/4.50.0.svg"),
-                endpoint="badge/release/4.50.0.json",
-                page=Link(text="transformers 4.50.0", href="release/4.50.0.html"),
-                markdown="[![Badge of 4.50.0](https://x.org/r/badge/release/4.50.0.svg)]"
-                "(https://x.org/r/release/4.50.0.html)",
-            ),
-        ),
+    page = data_page([], [], [badge], published)
+    assert page.command.endswith("git+https://github.com/x/r repromatrix audit uv.lock")
+    assert page.badges[0].markdown == (
+        "[![Badge of 4.50.0](https://x.org/r/badge/release/4.50.0.svg)]"
+        "(https://x.org/r/release/4.50.0.html)"
     )
 
 
-def test_the_archive_and_the_index_have_every_entry(site: dict[str, bytes]) -> None:
+def test_the_archive_has_every_entry(site: dict[str, bytes]) -> None:
     entries = {name.removeprefix("osv/") for name in site if name.startswith("osv/x_")}
     archive = zipfile.ZipFile(io.BytesIO(site["osv/all.zip"]))
 
-    assert json.loads(site["osv/index.json"]) == [
-        {
-            "id": "x_REPROMATRIX-cache-float",
-            "modified": "2026-11-21T00:00:00Z",
-            "summary": "The cache has no float",
-            "packages": ["transformers"],
-            "file": "x_REPROMATRIX-cache-float.json",
-        }
-    ]
     assert {name: archive.read(name) for name in archive.namelist()} == {
         name: site[f"osv/{name}"] for name in entries
     }
@@ -138,16 +118,6 @@ def test_precisions_that_are_affected_alike_are_one_object() -> None:
     assert {key: both[key] for key in ("package", "ranges", "versions")} == {
         key: one[key] for key in ("package", "ranges", "versions")
     }
-
-
-def test_no_badge_is_wider_than_200_pixels(site: dict[str, bytes]) -> None:
-    widths = {
-        ET.fromstring(content).get("width")  # noqa: S314 - our own bytes
-        for name, content in site.items()
-        if name.endswith(".svg")
-    }
-
-    assert widths == {"200"}
 
 
 def test_main_has_a_badge_only_where_it_was_measured(tmp_path: Path) -> None:

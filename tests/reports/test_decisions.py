@@ -116,12 +116,6 @@ def test_equal_requirements_are_printed_as_each_case_writes_them() -> None:
     ]
 
 
-def test_the_tables_are_the_same_each_time() -> None:
-    first, second = (assignment("decisions", decisions(surveyed())) for _ in range(2))
-
-    assert first == second
-
-
 def test_only_the_page_that_checks_loads_the_tables(site: Path) -> None:
     loading = {
         path.relative_to(site).as_posix()

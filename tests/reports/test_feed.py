@@ -22,7 +22,7 @@ from one_case import (
 from rendered import Markup
 
 from repromatrix.reports.build import render
-from repromatrix.reports.exports.feed import Feed, FeedEntry, entries, feed, written
+from repromatrix.reports.exports.feed import FeedEntry, entries, feed, written
 from repromatrix.reports.pages.changes import changes
 from repromatrix.reports.sections.release_changes import between
 from repromatrix.reports.site import Published
@@ -105,35 +105,25 @@ def test_what_changed_when_it_was_measured_again_is_told_by_case_and_kind() -> N
     gone = replace(BROKE_AGAIN, case="other")
     found = news(recorded(BROKE_AGAIN, replace(BROKE_AGAIN, precision="fp16"), fixed, gone))
 
-    assert found == (
-        FeedEntry(
-            key="broke cache_float measured 2026-12-01",
-            case="cache_float",
-            title="Broken, measured again: cache_float",
-            href="case/cache_float.html",
-            date="2026-12-01",
-            text=f"bf16 on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}\n"
-            f"fp16 on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}\nOn a CPU.",
+    again = [(one.title, one.href, one.date, one.text.splitlines()[:-1]) for one in found[:-2]]
+    assert again == [
+        (
+            *("Broken, measured again: cache_float", "case/cache_float.html", "2026-12-01"),
+            [
+                f"{precision} on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}"
+                for precision in ("bf16", "fp16")
+            ],
         ),
-        FeedEntry(
-            key="fixed cache_float measured 2026-12-01",
-            case="cache_float",
-            title="Fixed, measured again: cache_float",
-            href="case/cache_float.html",
-            date="2026-12-01",
-            text="fp16 on 4.50.0 to 4.50.1, lost: fails → passes\nOn a CPU.",
+        (
+            *("Fixed, measured again: cache_float", "case/cache_float.html", "2026-12-01"),
+            ["fp16 on 4.50.0 to 4.50.1, lost: fails → passes"],
         ),
-        FeedEntry(
-            key="broke other measured 2026-12-01",
-            case="other",
-            title="Broken, measured again: other",
-            href="changes.html#2026-12-01",
-            date="2026-12-01",
-            text=f"bf16 on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}\nOn a CPU.",
+        (
+            *("Broken, measured again: other", "changes.html#2026-12-01", "2026-12-01"),
+            [f"bf16 on 4.50.0 to 4.50.1, lost: passes → {HEADLINE}"],
         ),
-        NEW,
-        FIXED,
-    )
+    ]
+    assert found[-2:] == (NEW, FIXED)
 
 
 def test_a_publication_that_changes_nothing_is_no_news() -> None:
@@ -180,51 +170,6 @@ def test_links_are_absolute_with_an_address_and_lead_there_from_the_file_without
     assert [one.text for one in absolute.iter(f"{ATOM}id")] == [
         one.text for one in relative.iter(f"{ATOM}id")
     ]
-
-
-def _tree(node: ET.Element) -> tuple[str, dict[str, str], str, list[object]]:
-    tag = node.tag.removeprefix(ATOM)
-    return tag, dict(node.attrib), (node.text or "").strip(), [_tree(child) for child in node]
-
-
-def test_a_feed_is_atom_and_says_all_of_an_entry_and_names_stay() -> None:
-    entry = replace(
-        NEW, key="k", title="a <b> \ufffe", href="case/a.html?x&y", text="1 < 2\n& \ud800"
-    )
-    made = Feed(
-        path="feed.xml",
-        title="T & U",
-        href="changes.html",
-        base_url="https://x.org/",
-        updated="2026-01-02",
-        entries=(entry,),
-    )
-
-    assert _tree(ET.fromstring(written(made))) == (  # noqa: S314 - our own bytes
-        "feed",
-        {},
-        "",
-        [
-            ("title", {}, "T & U", []),
-            ("id", {}, "urn:uuid:929ff991-6168-570e-a5f0-330c90ee57b0", []),
-            ("updated", {}, "2026-01-02T00:00:00Z", []),
-            ("author", {}, "", [("name", {}, "repromatrix", [])]),
-            ("link", {"rel": "self", "href": "https://x.org/feed.xml"}, "", []),
-            ("link", {"href": "https://x.org/changes.html"}, "", []),
-            (
-                "entry",
-                {},
-                "",
-                [
-                    ("title", {}, "a <b> \ufffd", []),
-                    ("id", {}, entry.id, []),
-                    ("updated", {}, "2026-11-21T00:00:00Z", []),
-                    ("link", {"href": "https://x.org/case/a.html?x&y"}, "", []),
-                    ("content", {"type": "html"}, "<p>1 &lt; 2</p><p>&amp; \\ud800</p>", []),
-                ],
-            ),
-        ],
-    )
 
 
 def test_hostile_text_stays_text_in_a_feed() -> None:

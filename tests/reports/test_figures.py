@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING
 
 from one_case import CASE, NO_FLOAT, changed, fake_run, surveyed
 
-from repromatrix.reports.figures.releases import (
-    Plot,
-    PlotLevel,
-    Stroke,
-    Tick,
-    ticks,
-)
+from repromatrix.reports.figures.releases import Plot, PlotLevel, Stroke, Tick, ticks
 from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.sections.failures import MessageLine, Sort, Version, Wording
 from repromatrix.reports.sections.numbers import Part, shares
@@ -47,7 +41,6 @@ def test_a_number_is_a_line_along_the_releases_with_a_gap_where_it_is_missing() 
             Stroke(
                 precision=Precision.FP32,
                 path="M200 124H208M220 24H228",
-                y=24,
                 says="0 to 1, on 2 releases, 4.50.0 to 4.51.0",
             ),
         ),

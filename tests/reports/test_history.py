@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +22,7 @@ from one_case import (
 )
 
 from repromatrix.reports.build import render
-from repromatrix.reports.sections.history import (
-    FailingSpan,
-    Milestone,
-    history,
-)
+from repromatrix.reports.sections.history import FailingSpan, Milestone, history
 from repromatrix.reports.sections.status import CaseState, Standing, standings
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
@@ -168,21 +162,3 @@ def test_the_standing_of_a_case_is_that_in_the_newest_release() -> None:
     assert standings(waits)[CASE.name] == Standing(
         CaseState.UNMEASURED, "not measured: needs a GPU"
     )
-
-
-def test_the_source_of_a_case_runs_by_itself(tmp_path: Path) -> None:
-    """It says what must be installed, and nothing of what is expected of it."""
-    case = a_case(BLOCK, name="hard_case", docstring="<b>&amp;")
-    render({case.name: case}, ENVIRONMENTS, judged(case=case), tmp_path)
-    page = (tmp_path / "case" / "hard_case.html").read_text()
-    source = page.partition('aria-label="Source of the case">')[2].partition("</pre>")[0]
-
-    assert "tool.repromatrix" not in source
-    assert "&lt;b&gt;&amp;amp;" in source
-    lines = source.splitlines()
-    assert (lines[0], lines[3]) == ("# /// script", "# ///")
-    wanted = lines[2].partition(" = ")[2].replace("&#34;", '"').replace("&gt;", ">")
-    assert json.loads(wanted) == ["torch", "transformers>=4.50"]
-    assert page.count("<pre") == len(re.findall(r"<pre[^>]* data-copy", page)) + page.count(
-        '<pre class="lines"'
-    ) + len(re.findall(r"summary>(?:message|traceback)</summary><pre[ >]", page))

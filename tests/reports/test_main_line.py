@@ -13,12 +13,7 @@ from repromatrix.reports.pages.main import main_page, main_sheet
 from repromatrix.reports.sections.main_line import main_spans
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
-from repromatrix.runner.evidence.history import (
-    HistoryAnswer,
-    HistoryKey,
-    HistoryPoint,
-    MainHistory,
-)
+from repromatrix.runner.evidence.history import HistoryAnswer, HistoryKey, HistoryPoint, MainHistory
 from repromatrix.runner.model.outcomes import Device, Precision
 
 if TYPE_CHECKING:

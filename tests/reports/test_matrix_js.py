@@ -13,11 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_site import CASES, ENVIRONMENTS, judged, surveyed
 
-from repromatrix.reports.exports.matrix_js import (
-    NO_CELL,
-    assignment,
-    data,
-)
+from repromatrix.reports.exports.matrix_js import NO_CELL, assignment, data
 from repromatrix.reports.pages.case import case_page
 from repromatrix.reports.sections.failures import frames, signatures
 from repromatrix.reports.view import survey

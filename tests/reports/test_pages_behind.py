@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from dataclasses import replace
 from functools import partial
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
@@ -34,31 +31,23 @@ from one_case import (
 from rendered import Markup, pages
 
 from repromatrix.reports.build import render
-from repromatrix.reports.exports.badges import Badge, Colour, badges
-from repromatrix.reports.exports.badges import files as badge_files
+from repromatrix.reports.exports.badges import Colour, badges
 from repromatrix.reports.exports.osv import entries_of
-from repromatrix.reports.exports.rows import as_csv
 from repromatrix.reports.figures.releases import plots
 from repromatrix.reports.pages.changes import changes
 from repromatrix.reports.pages.index import case_list
-from repromatrix.reports.pages.model import (
-    families_page,
-)
+from repromatrix.reports.pages.model import families_page
 from repromatrix.reports.pages.package import Alone, packages
 from repromatrix.reports.pages.release import Releases
 from repromatrix.reports.sections.failures import signatures
 from repromatrix.reports.sections.history import history
 from repromatrix.reports.sections.numbers import dtypes, measured
-from repromatrix.reports.sections.provenance import Machine, MeasuredOn, Settings
-from repromatrix.reports.sections.release_changes import (
-    ReleaseDifference,
-    between,
-    by_case,
-)
+from repromatrix.reports.sections.provenance import Settings
+from repromatrix.reports.sections.release_changes import ReleaseDifference, between, by_case
 from repromatrix.reports.sections.status import CaseState
 from repromatrix.reports.sections.workarounds import advise
 from repromatrix.reports.site import Published
-from repromatrix.reports.text import Link, filed
+from repromatrix.reports.text import filed
 from repromatrix.reports.view import survey
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.judging.verdicts import judge_all
@@ -66,9 +55,8 @@ from repromatrix.runner.model.cell import NEEDS_GPU, Cell, Source
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from repromatrix.reports.view import Survey
     from repromatrix.runner.model.observation import Observation
 
 BROKE = ReleaseDifference(
@@ -83,7 +71,6 @@ BROKE = ReleaseDifference(
     after=HEADLINE,
 )
 BRIEF = "cpu, torch 2.13.0, Python 3.11"
-TOLD = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: 27 cells from this machine."
 PUBLISHED = Published(
     publications={PUBLICATION.name: PUBLICATION}, records=(RECORD,), base_url="https://x.org/r/"
 )
@@ -133,7 +120,7 @@ def test_the_page_of_main_says_which_sources_were_measured() -> None:
     assert Releases(view, {}).page("4.51.0").origin == ""
 
 
-def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand(tmp_path: Path) -> None:
+def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand() -> None:
     still = a_case(name="zoo_still_fails")
 
     def fails(cell: Cell) -> Observation | None:
@@ -147,15 +134,9 @@ def test_a_family_has_what_is_open_first_and_says_how_its_cases_stand(tmp_path: 
     found = survey(cases, ENVIRONMENTS, rows)
     advised = {name: advise(found, case) for name, case in cases.items()}
     [family] = families_page(found, advised).families
-    render(cases, ENVIRONMENTS, rows, tmp_path)
-    page = (tmp_path / "models.html").read_text()
 
     assert [one.case for one in family.members] == ["zoo_still_fails", "cache_float"]
     assert (family.state, family.says) == (CaseState.OPEN, "2 cases: 1 open, 1 fixed")
-    assert re.findall(r"<h2>(.*?) <small>(.*?)</small>", page) == [
-        ("Something fails in the newest release", "1 family"),
-    ]
-    assert "2 cases: 1 open, 1 fixed" in page
 
 
 def test_a_package_shows_what_changed_of_the_cases_that_need_it() -> None:
@@ -181,21 +162,6 @@ def test_a_foreign_name_becomes_the_name_of_one_file(name: str, tmp_path: Path) 
     assert [path.parent for path in tmp_path.rglob("*")] == [tmp_path]
     assert filed(name) != name
     assert not filed(name).startswith(".")
-
-
-def test_a_package_says_what_came_with_its_versions_and_what_else_changed() -> None:
-    newer = [
-        replace(one, pins={**one.pins, "accelerate": "1.6.0"}) if one.name == "4.51.0" else one
-        for one in ENVIRONMENTS
-    ]
-    found = survey({CASE.name: CASE}, newer, judged())
-    accelerate = packages(found, between(found))[1]
-    held = accelerate.held[1]
-
-    assert [one.version for one in accelerate.held] == ["1.5.2", "1.6.0", "1.5.2"]
-    assert held.releases == (Link(text="4.51.0", href="release/4.51.0.html"),)
-    assert [one.change for one in held.differences] == [CellChange.FIXED]
-    assert held.with_it == ("transformers",)
 
 
 def test_a_package_names_every_version_that_fails_not_only_that_of_its_pair() -> None:
@@ -263,40 +229,21 @@ def test_the_badge_of_a_case_of_a_stack_speaks_of_its_newest_stack() -> None:
     )
 
 
-def test_what_fails_as_intended_is_no_bug_of_a_release() -> None:
-    kinds = ("change", "policy")
-    intended = [a_case(BLOCK.replace("models", f'kind = "{one}"\nmodels'), one) for one in kinds]
-    cases = {one.name: one for one in (CASE, *intended)}
+def test_a_release_on_which_nothing_fails_but_what_is_meant_to_has_a_good_badge() -> None:
+    meant = a_case(BLOCK.replace("models", 'kind = "policy"\nmodels'), "meant")
+    cases = {one.name: one for one in (CASE, meant)}
 
-    def on(*, bug: bool) -> Survey:
-        rows = [row for one in cases.values() for row in judged(run_of(bug=bug), one)]
-        return survey(cases, ENVIRONMENTS, rows)
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell)
+        fixed = seen and seen.failed and cell.case == CASE.name
+        return replace(seen, outcome=Outcome.PASSES, failed=None) if seen and fixed else seen
 
-    def run_of(*, bug: bool) -> Callable[[Cell], Observation | None]:
-        return lambda cell: (
-            replace(seen, outcome=Outcome.PASSES, failed=None)
-            if (seen := fake_run(cell)) and seen.failed and cell.case == CASE.name and not bug
-            else seen
-        )
+    rows = [row for one in cases.values() for row in judged(run, one)]
+    found = survey(cases, ENVIRONMENTS, rows)
+    said = {one.path: one for one in badges(found, Settings(found))}["badge/release/4.50.0"]
 
-    said = {}
-    for bug in (True, False):
-        found = on(bug=bug)
-        [badge] = [
-            one for one in badges(found, Settings(found)) if one.path == "badge/release/4.50.0"
-        ]
-        said[bug] = badge.message.removesuffix(f" ({BRIEF})"), badge.colour
-    page = Releases(on(bug=True), {}).page("4.50.0")
-
-    assert said == {
-        True: ("1 of 1 bug fail, 2 more as intended", Colour.BAD),
-        False: ("0 of 1 bug fail, 2 more as intended", Colour.GOOD),
-    }
-    assert page.status is not None
-    assert page.status.says == ("1 known bug, 0 of them silent, and 2 intended changes")
-    assert {one.case: one.sort for one in page.failing} == {CASE.name: "error"} | dict.fromkeys(
-        kinds, "intended"
-    )
+    assert said.message.removesuffix(f" ({BRIEF})") == "0 of 1 bug fail, 1 more as intended"
+    assert said.colour is Colour.GOOD
 
 
 def test_one_count_of_bugs_is_on_the_badge_the_page_and_the_first_screen(tmp_path: Path) -> None:
@@ -477,8 +424,6 @@ def test_what_waits_for_a_gpu_never_looks_safe(tmp_path: Path) -> None:
     ("message", "expected"),
     [
         ("\"linalg_svd_cpu\" not implemented for 'Half'", True),
-        ("mixed dtype (CPU): expect parameter to have scalar type of Float", True),
-        ("Unsupported dtype Half", True),
         ("Unsupported dtype BFloat16", False),
         ("mat1 and mat2 must have the same dtype, but got Float and Half", False),
     ],
@@ -500,35 +445,6 @@ def test_a_failure_that_only_a_cpu_kernel_words_so_is_told(
 
     assert ("CPU kernel only: " in shown.text) is expected
     assert ("these cells say nothing about a GPU" in page) is expected
-
-
-def test_a_badge_is_what_shields_reads_and_a_short_picture() -> None:
-    badge = Badge(
-        path="b",
-        label=HOSTILE[:-1],
-        message="x",
-        left="<l>",
-        right="r & r",
-        colour=Colour.GOOD,
-        measured="On.",
-    )
-    (_, endpoint), (_, picture) = badge_files(badge)
-
-    assert json.loads(endpoint) == {
-        "schemaVersion": 1,
-        "label": HOSTILE[:-1],
-        "message": "x",
-        "color": "#1b6233",
-        "cacheSeconds": 21600,
-    }
-    drawn = ET.fromstring(picture)  # noqa: S314 - our own bytes
-    assert drawn[0].text == drawn.get("aria-label") == f"{HOSTILE[:-1]}: x. On."
-    assert (drawn.get("width"), drawn.get("height")) == ("200", "20")
-    assert [node.text for node in drawn.iter("{http://www.w3.org/2000/svg}text")] == [
-        "<l>",
-        "r & r",
-    ]
-    assert "#1b6233" in {node.get("fill") for node in drawn.iter()}
 
 
 def test_what_is_not_published_or_is_meant_so_is_in_no_database() -> None:
@@ -578,14 +494,9 @@ def test_a_range_with_no_pass_before_it_may_be_older_than_what_is_measured() -> 
     assert told not in failing_too("4.51.0")["details"]
 
 
-def decided_by_peft(
-    fails: Mapping[str, bool], *, pair: bool = True, releases: Mapping[str, str] | None = None
-) -> dict[str, Any]:
-    """Return the entry of a case that fails with some versions of peft.
-
-    The pair fails with peft 0.14.0 or not, its release stands with 0.15.0 like the newest one.
-    """
-    held = releases or {"4.49.0": "0.14.0", "4.50.0": "0.14.0", "4.50.1": "0.15.0"}
+def decided_by_peft(fails: Mapping[str, bool]) -> dict[str, Any]:
+    """Return the entry of a case that fails with some versions of peft, on any release."""
+    held = {"4.49.0": "0.14.0", "4.50.0": "0.14.0", "4.50.1": "0.15.0"}
     name = "4.51.0+peft0.14.0"
     column = {one.name: one for one in ENVIRONMENTS}["4.51.0"]
     pinned = {**column.pins, "transformers": "4.51.0", "peft": "0.14.0"}
@@ -605,7 +516,7 @@ def decided_by_peft(
     )
     rows = []
     for one in environments:
-        failing = pair if one.name == name else fails[one.pins["peft"]]
+        failing = fails[one.pins["peft"]]
         cell = Cell(of.name, "", one.name, Precision.BF16, passing.cell.device)
         rows.append(replace(broken if failing else passing, cell=cell, source=PUBLICATION.name))
     known = {one.name: one for one in environments}
@@ -613,39 +524,17 @@ def decided_by_peft(
     return entry(found, of, PUBLISHED, [])
 
 
-@pytest.mark.parametrize(
-    ("releases", "versions", "events"),
-    [
-        (None, ["0.14.0"], [{"introduced": "0"}, {"fixed": "0.15.0"}]),
-        (
-            {"4.50.0": "0.13.0", "4.50.1": "0.14.0"},
-            ["0.14.0"],
-            [{"introduced": "0.14.0"}, {"fixed": "0.15.0"}],
-        ),
-    ],
-)
-def test_what_another_package_decides_is_told_along_its_versions(
-    releases: dict[str, str] | None, versions: list[str], events: list[dict[str, str]]
-) -> None:
-    fails = {"0.13.0": False, "0.14.0": True, "0.15.0": False}
-    made = decided_by_peft(fails, releases=releases)
+def test_what_another_package_decides_is_told_along_its_versions() -> None:
+    [made] = decided_by_peft({"0.14.0": True, "0.15.0": False})["affected"]
 
-    assert made["affected"] == [
-        {
-            "package": {"ecosystem": "PyPI", "name": "peft", "purl": "pkg:pypi/peft"},
-            "ranges": [{"type": "ECOSYSTEM", "events": events}],
-            "versions": versions,
-            "ecosystem_specific": {"precisions": ["bf16"], "device": "cpu"},
-        }
-    ]
-
-
-def test_a_version_that_fails_anywhere_is_told() -> None:
-    alone = decided_by_peft({"0.14.0": False, "0.15.0": False})["affected"]
-    beside = decided_by_peft({"0.14.0": True, "0.15.0": False}, pair=False)["affected"]
-
-    assert alone == beside
-    assert [(each["package"]["name"], each["versions"]) for each in alone] == [("peft", ["0.14.0"])]
+    assert made == {
+        "package": {"ecosystem": "PyPI", "name": "peft", "purl": "pkg:pypi/peft"},
+        "ranges": [
+            {"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "0.15.0"}]},
+        ],
+        "versions": ["0.14.0"],
+        "ecosystem_specific": {"precisions": ["bf16"], "device": "cpu"},
+    }
 
 
 def test_entries_hold_against_the_published_schema() -> None:
@@ -664,30 +553,6 @@ def test_entries_hold_against_the_published_schema() -> None:
     assert list(check.iter_errors(made | {"id": "REPROMATRIX-1"})) != []
 
 
-def test_a_table_holds_no_formula() -> None:
-    found = as_csv(("a", "b"), (('=1+1"', 1), ("x\ny", None), ("é", True)))
-
-    assert list(csv.reader(io.StringIO(found))) == [
-        ["a", "b"],
-        ["'=1+1\"", "1"],
-        ["x\ny", ""],
-        ["é", "True"],
-    ]
-
-
-def test_a_page_says_on_what_it_was_measured() -> None:
-    machine = Machine("cpu", "a CPU", "2.13.0+cpu", "3.11.7", "this machine")
-
-    assert Settings(surveyed()).whole() == MeasuredOn(
-        cells={machine: 27},
-        line="27 cells, measured on a CPU with torch 2.13.0; a GPU runs other kernels. "
-        "Data: this machine.",
-        sentences=(TOLD,),
-        brief=BRIEF,
-    )
-    assert Settings(survey({}, (), ())).whole().sentences == ("Nothing has been measured yet.",)
-
-
 def test_the_data_are_those_of_a_snapshot_beside_what_was_measured_here() -> None:
     found = surveyed()
     sources = {"4.50.0": "this machine", "4.51.0": "merged evidence"}
@@ -703,85 +568,26 @@ def test_the_data_are_those_of_a_snapshot_beside_what_was_measured_here() -> Non
     assert line.endswith(f"a GPU runs other kernels. {data}")
 
 
-def test_a_page_counts_the_cells_of_its_own_subject() -> None:
-    found = Settings(surveyed())
-    of = "Measured on cpu (a CPU), torch 2.13.0+cpu, Python 3.11.7: {} from this machine."
-
-    assert found.of_cases(["cache_float"], "this case").sentences == (
-        of.format("27 cells of this case"),
-    )
-    assert found.of_release("4.50.0").sentences == (of.format("9 cells on this release"),)
-    assert found.with_package("transformers").sentences == (
-        of.format("27 cells with transformers installed"),
-    )
-    nothing = MeasuredOn(
-        cells={},
-        line="Nothing of this has been measured yet.",
-        sentences=("Nothing of this has been measured yet.",),
-        brief="nothing measured",
-    )
-    assert found.of_cases(["other"], "this case") == nothing
-    assert found.with_package("peft") == nothing
-
-
-def test_every_page_says_once_on_what_its_own_cells_were_measured(tmp_path: Path) -> None:
-    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path)
-    found = {
-        path.relative_to(tmp_path).as_posix(): re.findall(
-            r'class="setting">(.*), measured on a CPU', text
-        )
-        for path in tmp_path.rglob("*.html")
-        if path.name != "index.html" and (text := path.read_text("utf-8"))
-    }
-
-    assert found["case/cache_float.html"] == ["27 cells of this case"]
-    assert found["model/gemma3.html"] == ["27 cells of these cases"]
-    assert found["release/4.50.0.html"] == ["9 cells on this release"]
-    assert found["release/4.49.0.html"] == []
-    assert found["releases.html"] == found["changes.html"] == ["27 cells"]
-    assert {name for name, told in found.items() if len(told) > 1} == set()
-
-
-class Text(HTMLParser):
-    """What a reader sees of a page, and every address in it."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.said: list[str] = []
-        self.feed(page)
-
-    def handle_data(self, data: str) -> None:
-        self.said.append(data)
-
-
 def test_hostile_text_is_text_on_every_kind_of_page(tmp_path: Path) -> None:
     draw_hostile(tmp_path)
-    packed = (".gz", ".zip")
-    found = {
-        name: content.decode()
-        for name, content in pages(tmp_path).items()
-        if not name.endswith(packed)
+    files = {
+        name: text for name, text in pages(tmp_path).items() if name[-3:] not in {".gz", "zip"}
     }
-    html = {name: text for name, text in found.items() if name.endswith(".html")}
-    silent = [name for name, text in html.items() if "<script>alert(1)</script>" not in _read(text)]
+    html = {name: text.decode() for name, text in files.items() if name.endswith(".html")}
+    silent = [name for name, text in html.items() if "&lt;script&gt;alert(1)" not in text]
+    found = [element for text in html.values() for element in Markup(text).found]
+    sources = {given.get("src", "").removeprefix("../") for tag, given in found if tag == "script"}
+    images = {given["src"].removeprefix("../") for tag, given in found if tag == "img"}
+    links = {given["href"] for tag, given in found if tag == "a"}
 
     assert silent == ["404.html"]
-    assert [name for name, text in html.items() if _foreign(text)] == []
-    for name, text in found.items():
-        _readable(name, text)
-
-
-def _read(page: str) -> str:
-    return "".join(Text(page).said)
-
-
-def _foreign(page: str) -> list[str]:
-    """Return the elements that only a hostile text can have brought in."""
-    return [
-        tag
-        for tag, attributes in Markup(page).found
-        if attributes.get("src") == "x" or "onerror" in attributes or "style" in attributes
-    ]
+    assert {tag for tag, _ in found} & {"iframe", "style", "form", "object"} == set()
+    assert [name for _, given in found for name in given if name.startswith(("on", "style"))] == []
+    assert [one for one in sources if one and not (tmp_path / one.lstrip("/")).exists()] == []
+    assert [one for one in images if not one.startswith("badge/")] == []
+    assert [one for one in links if one.startswith(("javascript:", "data:"))] == []
+    for name, content in files.items():
+        _readable(name, content.decode())
 
 
 def _readable(name: str, text: str) -> None:
@@ -799,18 +605,23 @@ def _readable(name: str, text: str) -> None:
 
 def test_every_link_between_pages_leads_to_a_file(tmp_path: Path) -> None:
     render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path, published=PUBLISHED)
-    lost = {
-        (name, address)
-        for name in pages(tmp_path)
-        if name.endswith(".html")
-        for _, attributes in Markup((tmp_path / name).read_text()).found
+    markup = {path: Markup(path.read_text()).found for path in tmp_path.rglob("*.html")}
+    anchors = {
+        path: {attributes["id"] for _, attributes in found if "id" in attributes}
+        for path, found in markup.items()
+    }
+    links = {
+        (path, path.parent.joinpath(address).resolve() if address else path, anchor)
+        for path, found in markup.items()
+        for _, attributes in found
         for key in ("href", "src")
-        if (address := attributes.get(key, "").partition("#")[0])
-        and not address.startswith(("https:", "data:"))
-        and not (tmp_path / name).parent.joinpath(address).exists()
+        for address, _, anchor in [attributes.get(key, "").partition("#")]
+        if key in attributes and not address.startswith(("https:", "data:"))
     }
 
-    assert lost == set()
+    assert {link for link in links if not link[1].exists()} == set()
+    inside = {link for link in links if link[2] and link[1].parent.name in {"case", "release"}}
+    assert {link for link in inside if link[2] not in anchors[link[1]]} == set()
 
 
 def test_a_file_that_is_as_it_should_be_is_not_written_again(tmp_path: Path) -> None:

@@ -53,7 +53,6 @@ def _draw(
         tuple(small_site.ENVIRONMENTS.values()),
         map(agreeing.as_published, judged),
         folder,
-        areas=small_site.AREAS,
         dates=small_site.DATES,
         main=small_site.along_main(),
         inputs=Inputs(common="same", cases=_by_case(every), shared=_by_case(others)),

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
-import pandas as pd
-
-from repromatrix.reports.exports.rows import COLUMNS, WIDE, as_csv, listed, tabulate
-from repromatrix.reports.marks import Mark, SeenMark, seen_as, verdict_label
+from repromatrix.reports.exports.rows import COLUMNS, as_csv, listed, tabulate
+from repromatrix.reports.marks import Mark, SeenMark, seen_as
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import LOCAL, Failed, MemoryUse, Observation, Provenance
@@ -51,15 +48,6 @@ def judged(
 
 def shown(row: Judged | None) -> SeenMark:
     return seen_as(row, Precision.BF16)
-
-
-def test_the_columns_are_those_that_scripts_depend_on() -> None:
-    expected = (
-        "case,workaround,release,precision,device,outcome,verdict,error,exercised,"
-        "transformers,accelerate,peft,torch,seconds"
-    )
-
-    assert expected.split(",") == list(tabulate([], ORDER).columns)
 
 
 def test_a_wide_table_adds_the_flags_behind_the_same_columns() -> None:
@@ -120,27 +108,6 @@ def test_rows_stand_in_the_order_of_the_environments_and_not_of_their_letters() 
     assert [tuple(where) for where in cells] == list(found.itertuples(index=False, name=None))
 
 
-def test_a_published_row_has_no_seconds() -> None:
-    row = judged(cell())
-    row = replace(row, seen=replace(row.seen, seconds=None))
-    printed = tabulate([row], ORDER).to_csv(index=False).splitlines()[1]
-
-    assert printed == "alpha,,4.50.0,bf16,cpu,passes,as-expected,,,4.50.0,1.5.2,0.15.0,2.13.0+cpu,"
-
-
-def test_a_message_with_commas_and_quotes_survives_the_csv() -> None:
-    failed = Failed(error_class="KeyError", message='a, "b"', signature="s")
-    row = judged(cell(), Outcome.FAILS, Verdict.AS_EXPECTED, failed)
-    text = tabulate([row], ORDER).to_csv(index=False)
-    read_back = pd.read_csv(io.StringIO(text), keep_default_na=False)
-
-    assert list(read_back["error"]) == ['KeyError: a, "b"']
-
-
-def test_no_wide_column_repeats_a_narrow_one() -> None:
-    assert set() == set(COLUMNS) & set(WIDE)
-
-
 def test_a_disputed_cell_is_told_with_all_its_sides() -> None:
     row = judged(cell(), Outcome.PASSES, Verdict.UNPROVEN)
     other = replace(row.seen, outcome=Outcome.DECLINES, provenance=replace(RAN_ON, hardware="far"))
@@ -177,11 +144,3 @@ def test_no_csv_holds_a_formula_of_a_spreadsheet() -> None:
     assert as_csv(("error", "repeats", "value"), rows) == (
         "error,repeats,value\n'=1+1,2,-0.5\nfine,,1.0\n"
     )
-
-
-def test_pages_say_unexpected_pass_where_files_say_fixed() -> None:
-    labels = {verdict.value: verdict_label(verdict) for verdict in Verdict}
-
-    assert labels["fixed"] == "unexpected pass"
-    assert labels["as-expected"] == "as expected"
-    assert Mark.FIXED.words == "unexpected pass: expected to fail"

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from one_case import (
-    BLOCK,
-    BROKE_AGAIN,
-    ENVIRONMENTS,
-    PUBLICATION,
-    a_case,
-    fake_run,
-    judged,
-    pinned,
-)
+from one_case import BLOCK, BROKE_AGAIN, ENVIRONMENTS, PUBLICATION, a_case, fake_run, judged, pinned
 from swept import LINE, line, numbers, record
 
 from repromatrix.reports.build import render
@@ -152,7 +143,6 @@ def draw(folder: Path) -> None:
         ENVIRONMENTS,
         [*judged(odd_run, ODD), *judged(shared_run, SHARED)],
         folder,
-        areas={"kv-cache": "The cache of keys and values"},
         dates=DATES,
         commits=COMMITS,
         published=published,

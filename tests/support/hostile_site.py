@@ -11,12 +11,7 @@ from repromatrix.reports.build import render
 from repromatrix.reports.site import Published, SweptSite
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
-from repromatrix.runner.evidence.history import (
-    HistoryAnswer,
-    HistoryKey,
-    HistoryPoint,
-    MainHistory,
-)
+from repromatrix.runner.evidence.history import HistoryAnswer, HistoryKey, HistoryPoint, MainHistory
 from repromatrix.runner.evidence.swept.history import SweptRelease, history
 from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from repromatrix.reports.build import render
-from repromatrix.reports.site import Published
+from repromatrix.reports.build import ASSETS, ROUTES, asset, render, written_page
+from repromatrix.reports.exports.decisions import decisions
+from repromatrix.reports.exports.matrix_js import assignment
+from repromatrix.reports.exports.swept_js import swept_data
+from repromatrix.reports.site import Published, Site
 from repromatrix.reports.view import survey
 from repromatrix.runner import project, site
 from repromatrix.runner.compare.snapshots import read_changes
@@ -13,12 +16,14 @@ from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import published_commits
 from repromatrix.runner.evidence.history import published_history
 from repromatrix.runner.evidence.published import read_publications
+from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from repromatrix.reports.view import Survey
+    from repromatrix.runner.project import Project
 
 
 def draw(folder: Path) -> None:
@@ -39,9 +44,24 @@ def draw(folder: Path) -> None:
     )
 
 
-def surveyed() -> Survey:
+def surveyed(loaded: Project | None = None) -> Survey:
     """Return the cells that the site is about, without rendering it."""
-    paths = Paths()
-    loaded = project.load(paths)
-    known, rows = site.judged_grid(loaded, list(answers.published_rows(paths)))
+    loaded = loaded or project.load(Paths())
+    known, rows = site.judged_grid(loaded, list(answers.published_rows(loaded.paths)))
     return survey(loaded.cases, list(known.environments.values()), rows)
+
+
+def draw_check(folder: Path, loaded: Project) -> None:
+    """Write the page that checks versions alone, with its tables and scripts."""
+    drawn = Site(survey=surveyed(loaded), published=Published())
+    route = next(route for route in ROUTES if route.name == "check")
+    swept = swept_data(SweepHistory(), SweepHistory(), {})
+    files = {
+        **dict(written_page(drawn, route)),
+        "data/decisions.js": assignment("decisions", decisions(drawn.survey)),
+        "data/swept.js": assignment("swept", swept),
+        **{name: asset(name) for name in ASSETS},
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)

@@ -8,12 +8,7 @@ from factories import case, environment, failed, provenance, seen
 
 from repromatrix.reports.build import render
 from repromatrix.reports.view import survey
-from repromatrix.runner.evidence.history import (
-    HistoryAnswer,
-    HistoryKey,
-    HistoryPoint,
-    MainHistory,
-)
+from repromatrix.runner.evidence.history import HistoryAnswer, HistoryKey, HistoryPoint, MainHistory
 from repromatrix.runner.judging.verdicts import judge_all
 from repromatrix.runner.model.case import Symptom, Trigger
 from repromatrix.runner.model.cell import Cell, Environment, Source
@@ -94,7 +89,6 @@ CASES = {
         _case("norm_drift", "norms", "llama"),
     )
 }
-AREAS = {"norms": "Norms", "kv-cache": "Key-value cache"}
 ENVIRONMENTS = {
     **{name: environment(name) for name in ("4.49.0", "4.50.0", "4.50.1", "4.51.0")},
     **{name: environment(name) for name in ("5.0.0", "5.0.1")},
@@ -160,10 +154,10 @@ def along_main() -> MainHistory:
 def surveyed() -> Survey:
     """Return everything that the site is about."""
     environments = tuple(ENVIRONMENTS.values())
-    return survey(CASES, environments, judged(), AREAS, dates=DATES, main=along_main())
+    return survey(CASES, environments, judged(), dates=DATES, main=along_main())
 
 
 def draw(folder: Path) -> None:
     """Render the site."""
     environments = tuple(ENVIRONMENTS.values())
-    render(CASES, environments, judged(), folder, areas=AREAS, dates=DATES, main=along_main())
+    render(CASES, environments, judged(), folder, dates=DATES, main=along_main())

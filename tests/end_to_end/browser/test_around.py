@@ -39,7 +39,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         environments,
         small_site.judged(),
         folder,
-        areas=small_site.AREAS,
         published=published,
     )
     return folder

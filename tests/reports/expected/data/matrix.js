@@ -36,7 +36,6 @@ var matrix = {
   "not-run": {"glyph": "·", "words": "not run", "verdict": "unproven"},
   "not-due": {"glyph": "∘", "words": "not due: no rule asks for it, nothing is known", "verdict": "unproven"}
  },
- "areas": {"kv-cache": "The cache of keys and values", "loading": "loading"},
  "columns": [
   {
    "name": "4.49.0",
