@@ -147,11 +147,3 @@ def test_two_releases_are_chosen_from_the_keyboard(show: Show) -> None:
     )
 
     page.wait_for_url(lambda url: "to=" in url)
-
-
-def test_without_scripts_every_release_is_a_link(show: Show) -> None:
-    page = show("compare.html", java_script_enabled=False)
-
-    assert not page.locator("#from").is_visible()
-    page.get_by_role("link", name="5.0.1", exact=True).click()
-    assert page.get_by_role("heading", level=1).inner_text() == "transformers 5.0.1"

@@ -111,16 +111,6 @@ def test_the_heads_of_folded_lines_are_printed_and_what_only_works_on_a_screen_i
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
-def test_every_kind_of_page_is_reached_from_the_first(show: Show) -> None:
-    page = show("index.html")
-    for name in ("Releases", "Compare", "Models", "Packages", "Changes", "Claims"):
-        page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
-        assert page.get_by_role("heading", level=1).count() == 1
-        page.get_by_role("navigation", name="Pages").get_by_role("link", name="All cases").click()
-
-    page.wait_for_url(lambda url: url.endswith("index.html"))
-
-
 def test_the_file_of_any_environment_is_made_in_the_page(show: Show) -> None:
     page = show("case/cache_float.html")
     made = {}

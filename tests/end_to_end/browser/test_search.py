@@ -115,9 +115,3 @@ def test_the_first_row_of_data_and_the_query_are_on_the_first_screen(real: Page)
     assert query is not None
     assert row["y"] + row["height"] < 900
     assert query["y"] + query["height"] < 844
-
-
-def test_the_page_of_a_case_is_at_most_four_thousand_pixels_high(real: Page) -> None:
-    real.goto(real.url.split("#")[0].replace("index.html", "case/gemma3_trainer_eval.html"))
-
-    assert real.evaluate("document.documentElement.scrollHeight") <= 4000

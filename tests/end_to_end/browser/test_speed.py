@@ -60,13 +60,6 @@ def test_scripts_are_published_without_their_comments(real_site: Path) -> None:
     assert [line for line in lines if line.startswith("//")] == []
 
 
-def test_a_table_is_printed_whole(show: Show) -> None:
-    page = show("index.html")
-    page.emulate_media(media="print")
-
-    assert len(page.pdf()) > 10_000
-
-
 def test_cells_that_stay_are_not_drawn_anew(browser: Browser, real_site: Path) -> None:
     page = browser.new_page(viewport={"width": 1440, "height": 900})
     page.goto(f"{real_site.as_uri()}/index.html")
