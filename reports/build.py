@@ -179,7 +179,7 @@ ASSETS = (
         "pages.css",
         "index.css",
         "check.css",
-        "copy.js",
+        "page.js",
         "grid.js",
         "pinned.js",
         "compare.js",

@@ -13,7 +13,7 @@ from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.packages import MOVED, TORCH
 
 CHECK_SCRIPTS = (
-    *("data/decisions.js", "data/swept.js", "element.js", "pep440.js", "pins.js"),
+    *("data/decisions.js", "data/swept.js", "pep440.js", "pins.js"),
     *("decide.js", "swept.js", "verdict.js", "check.js"),
 )
 """What the page runs, in this order: data, then what others are made of."""

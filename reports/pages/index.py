@@ -54,7 +54,7 @@ def case_list(survey: Survey) -> tuple[Item, ...]:
 
 SCRIPTS = (
     *("data/matrix.js", "data/measured.js"),
-    *("element.js", "save.js", "query.js", "search.js", "book.js", "paste.js", "texts.js"),
+    *("query.js", "search.js", "book.js", "paste.js", "texts.js"),
     *("detail.js", "table.js", "list.js", "filters.js", "index.js"),
 )
 """What the first page runs, in this order: data, then what others are made of."""

@@ -20,15 +20,7 @@ const Compare = (() => {
     }));
   };
 
-  const grouped = (found, keyOf) => {
-    const groups = new Map();
-    for (const cell of found) {
-      const key = JSON.stringify(keyOf(cell));
-      if (groups.has(key)) groups.get(key).push(cell);
-      else groups.set(key, [cell]);
-    }
-    return [...groups.values()];
-  };
+  const grouped = (found, keyOf) => [...Map.groupBy(found, (cell) => JSON.stringify(keyOf(cell))).values()];
   const precisions = (data, group) => data.precisions.filter((name) => group.some((cell) => cell.row.precision === name));
 
   return { cells, grouped, precisions };

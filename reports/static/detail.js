@@ -13,14 +13,12 @@ const Detail = (() => {
 
   const sentence = (book, asked) => {
     const lines = asked.precisions.map((precision) => {
-      const runs = new Map();
-      for (const column of having(asked)) {
+      const runs = Map.groupBy(having(asked), (column) => {
         const told = toldAt(book, asked.track, column, precision);
         const text = [told.outcome.replaceAll("-", " "), ...flags(told)].join(", ") + (told.text ? `: ${told.text}` : "");
-        const said = `${text} (${book.verdicts[told.verdict]})`;
-        runs.set(said, [...(runs.get(said) ?? []), book.columns[column].name]);
-      }
-      const parts = [...runs].map(([text, names]) => (runs.size > 1 ? `${names.join(", ")} ${text}` : text));
+        return `${text} (${book.verdicts[told.verdict]})`;
+      });
+      const parts = [...runs].map(([text, columns]) => (runs.size > 1 ? `${columns.map((column) => book.columns[column].name).join(", ")} ${text}` : text));
       return `${book.precisions[precision]} on ${asked.place.label}: ${parts.join("; ")}`;
     });
     return lines.join("\n");
@@ -98,13 +96,11 @@ const Detail = (() => {
 
   // What a cell is called: its column, and what each precision did in it.
   const name = (book, asked) => {
-    const groups = new Map();
-    for (const precision of asked.precisions) {
+    const groups = Map.groupBy(asked.precisions, (precision) => {
       const outcomes = new Set(having(asked).map((column) => toldAt(book, asked.track, column, precision).outcome.replaceAll("-", " ")));
-      const said = [...outcomes].join(" or ");
-      groups.set(said, [...(groups.get(said) ?? []), book.precisions[precision]]);
-    }
-    return `${asked.place.label}: ${[...groups].map(([said, names]) => `${names.join(", ")} ${said}`).join("; ")}`;
+      return [...outcomes].join(" or ");
+    });
+    return `${asked.place.label}: ${[...groups].map(([said, some]) => `${some.map((at) => book.precisions[at]).join(", ")} ${said}`).join("; ")}`;
   };
 
   return { draw, sentence, name };

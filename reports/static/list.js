@@ -43,15 +43,9 @@ const List = (() => {
   };
   // Precisions of which the same is said stand together; what passes is left out beside what does not.
   const linesOf = (book, entry, track, { precisions, columns }) => {
-    const groups = new Map();
-    for (const precision of precisions) {
-      const line = lineOf(book, entry, track, precision, columns);
-      if (!line) continue;
-      const key = JSON.stringify([line.told.mark, line.told.text.replaceAll(DTYPE, ""), line.where, line.ways]);
-      if (groups.has(key)) groups.get(key).precisions.push(precision);
-      else groups.set(key, { ...line, precisions: [precision] });
-    }
-    const lines = [...groups.values()];
+    const every = precisions.map((precision) => ({ ...lineOf(book, entry, track, precision, columns), precision })).filter((line) => line.told);
+    const groups = Map.groupBy(every, ({ told, where, ways }) => JSON.stringify([told.mark, told.text.replaceAll(DTYPE, ""), where, ways]));
+    const lines = [...groups.values()].map((alike) => ({ ...alike[0], precisions: alike.map((line) => line.precision) }));
     const telling = lines.filter((line) => !Book.PASSES.has(line.told.mark) && line.told.mark !== "not-applicable");
     return telling.length ? telling : lines;
   };

@@ -141,9 +141,7 @@ const Table = (() => {
     const hit = (track) => view.asked.some((one) => !one.plain && track.cells.some((stack, column) => stack >= 0 && view.scope.columns[column] && one.hits[stack]));
 
     const build = () => {
-      const areas = new Map();
-      for (const entry of book.cases) areas.set(entry.area, [...(areas.get(entry.area) ?? []), entry]);
-      groups = [...areas].map(([area, entries]) => {
+      groups = [...Map.groupBy(book.cases, (entry) => entry.area)].map(([area, entries]) => {
         const title = element("span");
         const rows = entries.flatMap((entry) => entry.tracks.map((track) => rowOf(entry, track)));
         const group = element("div", { role: "rowgroup" }, element("div", { role: "row", class: "area" }, element("div", { role: "rowheader" }, title)), ...rows);
@@ -281,13 +279,9 @@ const Table = (() => {
       stopAt(cell);
     };
     const describe = (cell) => {
-      if (cell.title || !cell.firstChild) return;
-      const row = cell.parentElement;
-      const { track, entry } = trackOf.get(row);
-      const place = places[[...row.children].indexOf(cell) - 1];
-      const text = Detail.sentence(book, { entry, track, place, precisions: view.precisions });
-      cell.title = text;
-      cell.setAttribute("aria-label", text.replaceAll("\n", "; "));
+      const place = places[[...cell.parentElement.children].indexOf(cell) - 1];
+      cell.title ||= Detail.sentence(book, { ...trackOf.get(cell.parentElement), place, precisions: view.precisions });
+      cell.setAttribute("aria-label", cell.title.replaceAll("\n", "; "));
     };
 
     // Keyboard and pointer --------------------------------------------------------------------

@@ -40,12 +40,8 @@ const Verdict = (() => {
   };
 
   const spotList = (names, titles) => {
-    const byCase = new Map();
-    for (const name of names) {
-      const [where, precision] = name.split(":");
-      byCase.set(where, [...byCase.get(where) ?? [], precision]);
-    }
-    const items = [...byCase].map(([name, among]) => element("li", {}, element("a", { href: titles.get(name).href }, ...coded(titles.get(name).title)), " ", element("small", {}, among.join(", "))));
+    const byCase = Map.groupBy(names.map((name) => name.split(":")), ([name]) => name);
+    const items = [...byCase].map(([name, among]) => element("li", {}, element("a", { href: titles.get(name).href }, ...coded(titles.get(name).title)), " ", element("small", {}, among.map(([, precision]) => precision).join(", "))));
     return { count: byCase.size, list: element("ul", {}, ...items) };
   };
   const WORDS = {
@@ -117,11 +113,9 @@ const Verdict = (() => {
 
   const unknowns = (found, titles) => {
     if (!found.unknown.length) return [];
-    const reasons = new Map();
-    for (const cell of found.unknown) reasons.set(cell.why, [...reasons.get(cell.why) ?? [], `${cell.case}:${cell.precision}`]);
-    const ordered = [...reasons].sort((a, b) => b[1].length - a[1].length);
+    const ordered = [...Map.groupBy(found.unknown, (cell) => cell.why)].sort((a, b) => b[1].length - a[1].length);
     return [element("details", { class: "unknown" }, element("summary", {}, `${plural(found.unknown.length, "cell")} unknown, by reason`),
-      ...ordered.flatMap(([why, names]) => [element("p", {}, `${why}:`), spotList(names, titles).list]))];
+      ...ordered.flatMap(([why, cells]) => [element("p", {}, `${why}:`), spotList(cells.map((cell) => `${cell.case}:${cell.precision}`), titles).list]))];
   };
 
   const draw = ({ told, found, advice, notes, titles, command }) => [
