@@ -21,7 +21,7 @@ from repromatrix.reports.exports.swept_js import swept_data
 from repromatrix.reports.pages.architecture import outcomes_sheet
 from repromatrix.reports.pages.changes import changes_sheet
 from repromatrix.reports.pages.check import CHECK_SCRIPTS, check_page
-from repromatrix.reports.pages.claims import claims, claims_sheet
+from repromatrix.reports.pages.claims import claims_sheet
 from repromatrix.reports.pages.compare import compare, compare_data
 from repromatrix.reports.pages.index import SCRIPTS, index
 from repromatrix.reports.pages.main import main_sheet
@@ -140,8 +140,8 @@ ROUTES = (
     PageRoute(
         "claims",
         "Claims",
-        lambda site: claims(site.claims),
-        lambda site: [claims_sheet(claims(site.claims))],
+        lambda site: site.claims,
+        lambda site: [claims_sheet(site.claims)],
     ),
     PageRoute("data", "Data", lambda site: site.data),
 )

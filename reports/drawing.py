@@ -1,26 +1,43 @@
-"""Render the templates as HTML and XML."""
+"""Render the templates as HTML and XML; addresses of the issue forms, filled in as far as known."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import asdict
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlencode
 
 import jinja2
 
-from repromatrix.reports.feedback import new_case, wrong_cell
 from repromatrix.reports.sections.cells import in_words
-from repromatrix.reports.sections.grid import cells, said
+from repromatrix.reports.sections.grid import cells
 
-_TEMPLATES = Path(__file__).parent / "templates"
+
+def wrong_cell(source: str, about: Mapping[str, str]) -> str:
+    """Return the form for a wrong cell; `source` is the address of the repository.
+
+    The keys of `about` are the ids of fields: `case`, `release`, `precision`, `workaround`.
+    """
+    subject = " on ".join(about[key] for key in ("case", "release") if key in about)
+    return _form(source, "wrong-cell", f"Wrong cell: {subject}", about)
+
+
+def new_case(source: str) -> str:
+    """Return the form for a bug without a case."""
+    return _form(source, "new-case", "New case: ", {})
+
+
+def _form(source: str, name: str, title: str, fields: Mapping[str, str]) -> str:
+    query = urlencode({"template": f"{name}.yml", "title": title, **fields}, errors="replace")
+    return f"{source}/issues/new?{query}"
 
 
 @cache
 def templates() -> jinja2.Environment:
     """Return the templates; each escapes what it is given."""
     found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -29,8 +46,6 @@ def templates() -> jinja2.Environment:
     found.filters["thousands"] = "{:,}".format
     found.filters["cells"] = cells
     found.filters["in_words"] = in_words
-    found.filters["said"] = said
-    found.filters["plain"] = asdict
     found.globals |= {"wrong_cell": wrong_cell, "new_case": new_case}
     return found
 

@@ -13,14 +13,13 @@ from repromatrix.reports.exports.rows import packed, rows_of
 from repromatrix.reports.figures.main_line import MainSpan
 from repromatrix.reports.pages.architecture import (
     ArchitecturePage,
-    ArchitecturesPage,
     architectures,
     architectures_page,
 )
 from repromatrix.reports.pages.case import CasePage, case_page
 from repromatrix.reports.pages.changes import ChangesPage, changes
-from repromatrix.reports.pages.claims import Stated
-from repromatrix.reports.pages.data import DataPage, data_page
+from repromatrix.reports.pages.claims import ClaimsPage, Stated, claims
+from repromatrix.reports.pages.data import data_page
 from repromatrix.reports.pages.findings import FindingsPage, by_release, findings_page
 from repromatrix.reports.pages.main import MainPage, main_page
 from repromatrix.reports.pages.model import FamiliesPage, families_page
@@ -228,9 +227,9 @@ class Site:
         return standings(self.survey)
 
     @cached_property
-    def claims(self) -> dict[str, tuple[Stated, ...]]:
-        """The claims of each case."""
-        return {name: page.claims for name, page in self.cases.items()}
+    def claims(self) -> ClaimsPage:
+        """The page of claims."""
+        return claims({name: page.claims for name, page in self.cases.items()})
 
     def of_case(self, name: str) -> MeasuredOn:
         """Return on what a case was measured."""
@@ -280,7 +279,7 @@ class Site:
         return architectures(self.published.swept.history, links, self.further.history)
 
     @cached_property
-    def overview(self) -> ArchitecturesPage:
+    def overview(self) -> dict[str, Any]:
         """All architectures on all releases."""
         swept, refused = self.published.swept, self.further.refused
         return architectures_page(swept.history, self.architectures, swept.refused, refused)
@@ -335,7 +334,7 @@ class Site:
         return dict(chain(cases, models, packages))
 
     @cached_property
-    def data(self) -> DataPage:
+    def data(self) -> dict[str, Any]:
         """The page of everything that can be downloaded."""
         links = (
             Link(text=one.title.removeprefix("repromatrix: "), href=in_path(one.path))

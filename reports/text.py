@@ -53,6 +53,11 @@ class Link:
     text: str
     href: str
 
+    @property
+    def address(self) -> str:
+        """Where it leads, or what it says where it cannot be followed."""
+        return self.href or self.text
+
 
 def link_to(address: str) -> Link:
     """Return a link for an address; anything but http and https stays text."""

@@ -181,7 +181,14 @@ class _Decisions:
                 for name, environment in evidence.environments.items()
             ],
             "releases": [self.environment[name] for name in evidence.releases()],
-            "grids": [_drawn(grid) for grid in self.grids.values()],
+            "grids": [
+                {
+                    "packages": grid.names,
+                    "lines": [[*map(str, line)] for line in grid.lines],
+                    "near": folded(grid.places),
+                }
+                for grid in self.grids.values()
+            ],
             "requirements": [
                 self._torch(self.by_torch[each])
                 if each in self.by_torch
@@ -237,14 +244,10 @@ class _Decisions:
             "at": [self._said(case, each) for each in _PRECISIONS],
         }
 
-    @cached_property
-    def _releases(self) -> tuple[str, ...]:
-        return self.known.releases()
-
     def _said(self, case: Case, precision: Precision) -> str:
         """Return what is said of a case on each release, a digit each."""
         spot = Spot(case.name, precision)
-        there = says_on(self._releases, [spot], self.known, _DEVICE)[spot]
+        there = says_on(self.known.releases(), [spot], self.known, _DEVICE)[spot]
         return "".join(str(_SAYS.index(says)) for says in there.values())
 
     def _grid(self, case: Case, names: tuple[str, ...]) -> PlaceGrid:
@@ -265,11 +268,9 @@ class _Decisions:
             concluded = tuple(
                 conclude(near, results.__getitem__, grid.names) for near in grid.neighbourhoods
             )
-            self.concluded[key] = concluded, self._series(concluded)
+            number = self.series.number(tuple(map(self._conclusion, concluded)))
+            self.concluded[key] = concluded, number
         return self.concluded[key]
-
-    def _series(self, concluded: Sequence[Conclusion]) -> int:
-        return self.series.number(tuple(map(self._conclusion, concluded)))
 
     def _conclusion(self, concluded: Conclusion) -> int:
         low, high = [*(self.environment[name] for name in concluded.rests_on), _NOTHING, _NOTHING][
@@ -385,7 +386,7 @@ class _CaseCells:
         hits = {}
         clears: dict[frozenset[str], frozenset[str]] = {}
         for mask in _MASKS:
-            precisions = _chosen(mask)
+            precisions = [each for bit, each in enumerate(_PRECISIONS) if mask >> bit & 1]
             hitting = map(all, zip(*(failing[each] for each in precisions), strict=True))
             clear = frozenset.intersection(*(passing[each] for each in precisions))
             clear = clears.setdefault(clear, clear)
@@ -447,11 +448,6 @@ class _CaseCells:
         return self.concluded[workaround, precision][place].of(cell, self.known)
 
 
-def _drawn(grid: PlaceGrid) -> dict[str, Any]:
-    lines = [[*map(str, line)] for line in grid.lines]
-    return {"packages": grid.names, "lines": lines, "near": folded(grid.places)}
-
-
 def _groups(cases: Sequence[Case]) -> dict[str, Any]:
     """Return the numbers of the cases that an answer about a model or a trigger is about."""
     models = sorted({name for case in cases for name in case.block.answers_for})
@@ -469,10 +465,6 @@ def _groups(cases: Sequence[Case]) -> dict[str, Any]:
 
 def _places(holds: Iterable[bool]) -> list[int]:
     return [place for place, does in enumerate(holds) if does]
-
-
-def _chosen(mask: int) -> list[Precision]:
-    return [precision for bit, precision in enumerate(_PRECISIONS) if mask >> bit & 1]
 
 
 def _mask(precisions: Iterable[Precision]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,19 +26,7 @@ class Pinned:
     command: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PinSources:
-    """What the page makes the file of any other environment from, newest first."""
-
-    name: str
-    where: str
-    code: str
-    environments: tuple[str, ...]
-    told: tuple[tuple[str, tuple[str, ...]], ...]
-    """Lines of comment, and the environments of which they are true."""
-
-
-def pinned(survey: Survey, case: Case, made_of: PinSources | None) -> Pinned | None:
+def pinned(survey: Survey, case: Case, made_of: Mapping[str, Any] | None) -> Pinned | None:
     """Return the file for the newest cell that fails and has a lock; None where there is none."""
     cell = _failing(survey, case)
     if cell is None or made_of is None:
@@ -64,8 +52,11 @@ def _failing(survey: Survey, case: Case) -> Cell | None:
     return chosen[-1].seen.cell if chosen else None
 
 
-def sources(survey: Survey, case: Case) -> PinSources | None:
-    """Return what the file of every cell that was run is made from; None where none was."""
+def sources(survey: Survey, case: Case) -> dict[str, Any] | None:
+    """Return what the file of every cell that was run is made from; None where none was.
+
+    Environments come newest first; `told` are lines of comment, and those of which they are true.
+    """
     told: dict[str, list[str]] = {}
     rows: dict[str, list[Observation]] = {}
     for row in survey.of_case(case.name):
@@ -77,13 +68,13 @@ def sources(survey: Survey, case: Case) -> PinSources | None:
         told.setdefault(_measured(rows[name]), []).append(name)
     if not rows:
         return None
-    return PinSources(
-        name=case.stem,
-        where=shortened(case.where, _NAME),
-        code=case.script.code.lstrip("\n"),
-        environments=tuple(reversed(rows)),
-        told=tuple((text, tuple(names)) for text, names in told.items()),
-    )
+    return {
+        "name": case.stem,
+        "where": shortened(case.where, _NAME),
+        "code": case.script.code.lstrip("\n"),
+        "environments": [*reversed(rows)],
+        "told": [*told.items()],
+    }
 
 
 def pins(survey: Survey) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.text import Link, filed, in_address, shortened, visible
@@ -104,45 +105,31 @@ class ArchitecturePage:
         return bool(self.bad)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ArchitecturesPage:
-    """All architectures on all releases that were swept whole."""
-
-    pages: tuple[ArchitecturePage, ...]
-    releases: tuple[str, ...]
-    between: int
-    """On how many more those were run on which the releases on both sides differ."""
-    probes: int
-    types: int
-    """How many architectures the newest release has."""
-    built: int
-    """How many of them were built on it."""
-    refused: tuple[RefusedType, ...]
-    classes: int
-    """How many further classes were run."""
-    refused_classes: tuple[RefusedType, ...]
-
-
 def architectures_page(
     history: SweepHistory,
     pages: Sequence[ArchitecturePage],
     refused: Sequence[RefusedType],
     refused_classes: Sequence[RefusedType] = (),
-) -> ArchitecturesPage:
-    """Return the overview."""
+) -> dict[str, Any]:
+    """Return all architectures on all releases that were swept whole.
+
+    `between` is on how many more those were run on which the releases on both sides differ;
+    `types` is how many architectures the newest release has, and `built` how many of them were
+    built on it; `classes` is how many further classes were run.
+    """
     releases = history.whole
     newest = releases[-1] if releases else ""
-    return ArchitecturesPage(
-        pages=tuple(pages),
-        releases=releases,
-        between=len(history.releases) - len(releases),
-        probes=len(PROBES),
-        types=history.releases[newest].types if newest else 0,
-        built=history.built(newest),
-        refused=tuple(map(_short, refused)),
-        classes=sum(len(one.classes) for one in pages),
-        refused_classes=tuple(map(_short, refused_classes)),
-    )
+    return {
+        "pages": pages,
+        "releases": releases,
+        "between": len(history.releases) - len(releases),
+        "probes": len(PROBES),
+        "types": history.releases[newest].types if newest else 0,
+        "built": history.built(newest),
+        "refused": [*map(_short, refused)],
+        "classes": sum(len(one.classes) for one in pages),
+        "refused_classes": [*map(_short, refused_classes)],
+    }
 
 
 def _short(one: RefusedType) -> RefusedType:

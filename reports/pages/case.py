@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from repromatrix.reports.exports.pins import Pinned, PinSources, pinned, sources
+from repromatrix.reports.exports.pins import Pinned, pinned, sources
 from repromatrix.reports.figures.main_line import MainSpan, main_timeline
 from repromatrix.reports.figures.releases import Plot, Timeline, plots, timeline
 from repromatrix.reports.marks import both_results, is_here
@@ -49,24 +49,6 @@ class Expectation:
     note: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Fails:
-    """Where one variant fails in one precision, in words."""
-
-    precision: Precision
-    ranges: tuple[str, ...]
-    tally: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Derived:
-    """The ranges of one variant on one device, a column per precision."""
-
-    variant: str
-    device: str
-    fails: tuple[Fails, ...]
-
-
 class LocalCells(NamedTuple):
     """What this machine measured of a case."""
 
@@ -101,7 +83,8 @@ class CasePage:
     timelines: tuple[Timeline, ...]
     main: tuple[MainSpan, ...]
     main_timeline: Timeline | None
-    ranges: tuple[Derived, ...]
+    ranges: list[dict[str, Any]]
+    """Where each variant fails on a device, a column per precision: ranges, and a tally."""
     claims: tuple[Stated, ...]
     expectations: tuple[Expectation, ...]
     workarounds: tuple[WorkaroundAdvice, ...]
@@ -114,8 +97,9 @@ class CasePage:
     source: str
     """The case as a file that runs by itself."""
     pinned: Pinned | None
-    sources: PinSources | None
-    commands: tuple[cells.SuggestedCommand, ...]
+    sources: dict[str, Any] | None
+    commands: tuple[tuple[str, str], ...]
+    """A question, and the command that answers it."""
     blocks: tuple[cells.CellBlock, ...]
 
 
@@ -225,21 +209,19 @@ def _facts(case: Case) -> dict[str, str]:
     return {term: visible(text) for term, text in facts.items() if text}
 
 
-def _derived(survey: Survey, case: Case) -> tuple[Derived, ...]:
-    return tuple(
-        Derived(
-            variant=visible(workaround),
-            device=device.value,
-            fails=tuple(
-                _fails(survey, case, (workaround, device, precision)) for precision in Precision
-            ),
-        )
+def _derived(survey: Survey, case: Case) -> list[dict[str, Any]]:
+    return [
+        {
+            "variant": visible(workaround),
+            "device": device,
+            "fails": [_fails(survey, case, (workaround, device, each)) for each in Precision],
+        }
         for device in survey.devices_of(case.name)
         for workaround in case.branches
-    )
+    ]
 
 
-def _fails(survey: Survey, case: Case, key: SeriesKey) -> Fails:
+def _fails(survey: Survey, case: Case, key: SeriesKey) -> dict[str, Any]:
     rows = survey.series(case.name).get(key, {}).values()
     failing = survey.failing(case.name).get(key, {}).values()
     applicable = sum(row.seen.outcome is not Outcome.NOT_APPLICABLE for row in rows)
@@ -247,11 +229,10 @@ def _fails(survey: Survey, case: Case, key: SeriesKey) -> Fails:
     known = plural(len(failing), "environment" if case.block.environments else column)
     unknown = applicable - len(failing)
     gap = f", {unknown} unknown" if unknown else ""
-    return Fails(
-        precision=key[-1],
-        ranges=tuple(item.text for along in survey.ranges(case.name, key) for item in along),
-        tally=f"fails on {sum(failing)} of {known}{gap}" if failing else "nothing measured",
-    )
+    return {
+        "ranges": [item.text for along in survey.ranges(case.name, key) for item in along],
+        "tally": f"fails on {sum(failing)} of {known}{gap}" if failing else "nothing measured",
+    }
 
 
 def _expectation(entry: Failure) -> Expectation:

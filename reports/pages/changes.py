@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.text import in_address, page_of, shortened, visible
@@ -36,23 +36,6 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ChangeKind:
-    """The changes of one kind, what is worst first, and how many cases they are about."""
-
-    change: CellChange
-    says: str
-    steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Counts:
-    """Cells that only one of two publications has: all of them in words, and by case."""
-
-    says: str
-    cases: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Act:
     """One publication and all that it changed."""
 
@@ -61,9 +44,12 @@ class Act:
     date: str
     against: str
     steps: tuple[Step, ...]
-    kinds: tuple[ChangeKind, ...]
-    new: Counts
-    gone: Counts
+    kinds: list[dict[str, Any]]
+    """The changes of each kind, what is worst first, and how many cases they are about."""
+    new: dict[str, Any]
+    """Cells that only this publication has: all of them in words, and by case."""
+    gone: dict[str, Any]
+    """Those that only the one before it has."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,16 +88,16 @@ def _act(survey: Survey, record: SnapshotRecord) -> Act:
         date=visible(record.date),
         against=visible(record.against),
         steps=steps,
-        kinds=tuple(
-            ChangeKind(
-                change=change,
-                says=f"{plural(len(found), 'change')}"
+        kinds=[
+            {
+                "change": change,
+                "says": f"{plural(len(found), 'change')}"
                 f" in {plural(len({step.case for step in found}), 'case')}",
-                steps=found,
-            )
+                "steps": found,
+            }
             for change in CellChange
-            if (found := tuple(step for step in steps if step.change is change))
-        ),
+            if (found := [step for step in steps if step.change is change])
+        ],
         new=_counts(record.new),
         gone=_counts(record.gone),
     )
@@ -134,12 +120,12 @@ def _step(survey: Survey, one: Changed) -> Step:
     )
 
 
-def _counts(found: Collection[tuple[str, int]]) -> Counts:
+def _counts(found: Collection[tuple[str, int]]) -> dict[str, Any]:
     cells = plural(sum(number for _, number in found), "cell")
-    return Counts(
-        says=f"{cells} of {plural(len(found), 'case')}" if found else "",
-        cases=tuple(f"{visible(case)}: {plural(number, 'cell')}" for case, number in sorted(found)),
-    )
+    return {
+        "says": f"{cells} of {plural(len(found), 'case')}" if found else "",
+        "cases": [f"{visible(case)}: {plural(number, 'cell')}" for case, number in sorted(found)],
+    }
 
 
 def changes_sheet(acts: Sequence[Act]) -> ExportTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any
 
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
@@ -19,44 +19,29 @@ CHECK_SCRIPTS = (
 """What the page runs, in this order: data, then what others are made of."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VersionField:
-    """A package whose version can be typed, with the versions that were measured, newest first."""
+def check_page(survey: Survey, architectures: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the context of the page; `architectures` are those that were swept.
 
-    package: str
-    versions: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CheckPage:
-    """The page."""
-
-    scripts: tuple[str, ...]
-    fields: tuple[VersionField, ...]
-    precisions: tuple[str, ...]
-    models: tuple[str, ...]
-    swept: tuple[str, ...]
-    """Architectures that no case is about, and the sweep knows."""
-    triggers: tuple[str, ...]
-
-
-def check_page(survey: Survey, architectures: Iterable[str] = ()) -> CheckPage:
-    """Return the context of the page; `architectures` are those that were swept."""
+    Of each package whose version can be typed it has the measured versions, newest first. `swept`
+    are architectures that no case is about.
+    """
     models = {model for case in survey.cases.values() for model in case.block.answers_for}
-    return CheckPage(
-        scripts=CHECK_SCRIPTS,
-        fields=tuple(_field(survey, name) for name in (*MOVED, TORCH)),
-        precisions=tuple(map(str, Precision)),
-        models=tuple(sorted(map(visible, models))),
-        swept=tuple(
+    fields = {
+        name: dict.fromkeys(item.version(name) for item in reversed(survey.environments))
+        for name in (*MOVED, TORCH)
+    }
+    return {
+        "scripts": CHECK_SCRIPTS,
+        "fields": [
+            {"package": name, "versions": [visible(version) for version in versions if version]}
+            for name, versions in fields.items()
+        ],
+        "precisions": [*Precision],
+        "models": sorted(map(visible, models)),
+        "swept": [
             name
             for name in sorted(map(visible, architectures))
             if plain(name) not in {*map(plain, models)}
-        ),
-        triggers=tuple(map(str, Trigger)),
-    )
-
-
-def _field(survey: Survey, package: str) -> VersionField:
-    versions = {item.version(package): None for item in reversed(survey.environments)}
-    return VersionField(package=package, versions=tuple(visible(name) for name in versions if name))
+        ],
+        "triggers": [*Trigger],
+    }

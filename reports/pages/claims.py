@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.marks import seen_as
@@ -70,37 +71,28 @@ def _agreement(checked: CheckedClaim) -> str:
             return f"contradicted by {len(checked.contradicting):,} of {plural(total, 'cell')}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Told:
-    """A claim with the case that checks it."""
-
-    case: str
-    href: str
-    claim: Stated
-
-
-ClaimsPage = Mapping[ClaimStanding, tuple[Told, ...]]
-"""Every claim, by how it stands."""
+ClaimsPage = Mapping[ClaimStanding, Sequence[Mapping[str, Any]]]
+"""Every claim with the case that checks it, by how it stands."""
 
 
 def claims(by_case: Mapping[str, Iterable[Stated]]) -> ClaimsPage:
     """Return every claim by how it stands."""
-    found = [
-        Told(case=visible(name), href=page_of(name), claim=claim)
+    found: list[dict[str, Any]] = [
+        {"case": visible(name), "href": page_of(name), "claim": claim}
         for name, stated_claims in by_case.items()
         for claim in stated_claims
     ]
     order = (ClaimStanding.CONTRADICTED, ClaimStanding.CONFIRMED, ClaimStanding.UNCHECKED)
-    return {one: tuple(item for item in found if item.claim.standing is one) for one in order}
+    return {one: [item for item in found if item["claim"].standing is one] for one in order}
 
 
 def claims_sheet(page: ClaimsPage) -> ExportTable:
     """Return every claim as a table."""
     rows = (
-        (standing.value, one.case, claim.says, claim.where, claim.tally, report.href or report.text)
-        for standing, claims in page.items()
-        for one in claims
-        for claim, report in [(one.claim, one.claim.report)]
+        (standing.value, member["case"], one.says, one.where, one.tally, one.report.address)
+        for standing, members in page.items()
+        for member in members
+        for one in [member["claim"]]
     )
     columns = ("standing", "case", "says", "where", "tally", "report")
     return ExportTable(path="claims", columns=columns, rows=tuple(rows))

@@ -6,7 +6,6 @@ What two answers mean is decided here, by the comparison of `diff`: the page loo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from repromatrix.reports.exports.matrix_js import Numbered, folded
@@ -41,24 +40,17 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ComparePage:
-    """The releases that a reader can choose from, newest first."""
+def compare(releases: Sequence[ReleasePage]) -> dict[str, Any]:
+    """Return the releases, newest first, and the two that are compared before somebody chooses.
 
-    releases: tuple[ReleasePage, ...]
-    before: str
-    after: str
-    """What is compared before somebody chooses."""
-
-
-def compare(releases: Sequence[ReleasePage]) -> ComparePage:
-    """Return the context of the page; `releases` come oldest first."""
+    `releases` come oldest first.
+    """
     judged = [page.name for page in releases if page.judged] or [page.name for page in releases]
-    return ComparePage(
-        releases=tuple(reversed(releases)),
-        before=judged[-2] if len(judged) > 1 else "",
-        after=judged[-1] if judged else "",
-    )
+    return {
+        "releases": [*reversed(releases)],
+        "before": judged[-2] if len(judged) > 1 else "",
+        "after": judged[-1] if judged else "",
+    }
 
 
 Said = tuple[int, int, str, int]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from repromatrix.reports.marks import Mark, verdict_label
 from repromatrix.reports.pages.findings import FindingsPage
@@ -19,37 +20,27 @@ from repromatrix.runner.model.outcomes import Device, Precision, Verdict
 from repromatrix.runner.text import join, plural
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Item:
-    """One case in words; `fails` is where the plain case does, precisions alike together."""
+def case_list(survey: Survey) -> list[dict[str, Any]]:
+    """Return the cases in the order of their names, each in words.
 
-    name: str
-    title: str
-    area: str
-    href: str
-    fails: tuple[str, ...]
-    unmeasured: str
-    """Why nothing is known of it; empty where anything is."""
-
-
-def case_list(survey: Survey) -> tuple[Item, ...]:
-    """Return the cases in the order of their names."""
-    return tuple(
-        Item(
-            name=visible(name),
-            title=visible(case.block.title),
-            area=visible(case.block.area),
-            href=page_of(name),
-            fails=tuple(
-                # The first device is named where others are asked for.
-                f"{join(precisions)}{survey.on(device) * (device is not survey.devices[0])}: "
-                f"{', '.join(ranges)}"
+    `fails` is where the plain case does, precisions alike together; `unmeasured` is why nothing is
+    known of it, and empty where anything is.
+    """
+    others = {device: survey.on(device) for device in survey.devices[1:]}
+    return [
+        {
+            "name": visible(name),
+            "title": visible(case.block.title),
+            "area": visible(case.block.area),
+            "href": page_of(name),
+            "fails": [
+                f"{join(precisions)}{others.get(device, '')}: {', '.join(ranges)}"
                 for device, precisions, ranges in survey.failing_ranges(case)
-            ),
-            unmeasured=survey.unmeasured(name),
-        )
+            ],
+            "unmeasured": survey.unmeasured(name),
+        }
         for name, case in sorted(survey.cases.items())
-    )
+    ]
 
 
 SCRIPTS = (
@@ -65,35 +56,16 @@ _RECENT = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MarkTally:
-    """How many cells have a verdict, on each device, and which marks they show."""
-
-    verdict: Verdict
-    words: str
-    numbers: tuple[int, ...]
-    marks: tuple[tuple[Mark, tuple[int, ...]], ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Headline:
     """The subject of the page, and the counts of results on each device."""
 
     sentence: str
     devices: tuple[Device, ...]
     cells: tuple[int, ...]
-    tallies: tuple[MarkTally, ...]
+    tallies: list[dict[str, Any]]
+    """How many cells have a verdict, on each device, and which marks they show."""
     flags: tuple[tuple[str, str, tuple[int, ...]], ...]
     """Name, meaning and numbers of what may be said of a cell beside its mark."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unmeasured:
-    """A reason why cells have no result, and on which releases."""
-
-    mark: Mark
-    reason: str
-    cells: int
-    releases: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,9 +77,10 @@ class Index:
     recent: tuple[ReleasePage, ...]
     """The newest releases, the newest first."""
     scripts: tuple[str, ...]
-    cases: tuple[Item, ...]
+    cases: list[dict[str, Any]]
     unexpected: tuple[AlikeCells, ...]
-    unmeasured: tuple[Unmeasured, ...]
+    unmeasured: list[dict[str, Any]]
+    """Why cells have no result: a mark, a reason, how many cells, and on which releases."""
     swept: FindingsPage | None
     """What the newest release changed for all architectures; None where nothing was swept."""
     contradicted: int
@@ -151,15 +124,15 @@ def _headline(survey: Survey) -> Headline:
         sentence=_sentence(survey),
         devices=devices,
         cells=number([*Mark]),
-        tallies=tuple(
-            MarkTally(
-                verdict=verdict,
-                words=verdict_label(verdict),
-                numbers=number(marks := [mark for mark in Mark if mark.verdict is verdict]),
-                marks=tuple((mark, number([mark])) for mark in marks),
-            )
+        tallies=[
+            {
+                "verdict": verdict,
+                "words": verdict_label(verdict),
+                "numbers": number(marks := [mark for mark in Mark if mark.verdict is verdict]),
+                "marks": [(mark, number([mark])) for mark in marks],
+            }
             for verdict in Verdict
-        ),
+        ],
         flags=tuple(
             (name, words, tuple(numbers[device] for device in devices))
             for name, words, numbers in (
@@ -183,19 +156,19 @@ def _sentence(survey: Survey) -> str:
     return f"{subject}, tested on {against} under {precisions}."
 
 
-def _unmeasured(survey: Survey) -> tuple[Unmeasured, ...]:
+def _unmeasured(survey: Survey) -> list[dict[str, Any]]:
     groups: dict[tuple[Mark, str], list[Cell]] = {}
     for cell, seen in survey.shown:
         if seen.mark.verdict is Verdict.UNPROVEN:
             row = survey.rows.get(cell)
             reason = shortened(row.seen.reason, _REASON) if row is not None else ""
             groups.setdefault((seen.mark, reason), []).append(cell)
-    return tuple(
-        Unmeasured(
-            mark=mark,
-            reason=reason,
-            cells=len(groups[mark, reason]),
-            releases=spans((cell.environment for cell in groups[mark, reason]), survey.when),
-        )
+    return [
+        {
+            "mark": mark,
+            "reason": reason,
+            "cells": len(groups[mark, reason]),
+            "releases": spans((cell.environment for cell in groups[mark, reason]), survey.when),
+        }
         for mark, reason in sorted(groups, key=lambda key: ([*Mark].index(key[0]), key[1]))
-    )
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.figures.main_line import MainSpan
@@ -15,37 +16,16 @@ from repromatrix.runner.model.outcomes import Device
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MainCase:
-    """A case that fails at some commit: its spans there, and its ranges of releases."""
-
-    case: Link
-    title: str
-    spans: tuple[MainSpan, ...]
-    """Of the precisions that fail."""
-    ranges: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MainPoint:
-    """A commit that was measured: how many cells fail, pass, and could not be judged."""
-
-    day: str
-    commit: Link
-    fails: int
-    passes: int
-    unjudged: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class MainPage:
     """The page."""
 
     repository: str
-    cases: tuple[MainCase, ...]
+    cases: list[dict[str, Any]]
+    """Those that fail at some commit: their spans there in the precisions that fail, and ranges."""
     quiet: int
     """How many cases were judged and fail nowhere."""
-    points: tuple[MainPoint, ...]
-    """Newest first."""
+    points: list[dict[str, Any]]
+    """Of each measured commit, newest first, how many cells fail, pass, and were not judged."""
 
 
 def main_page(survey: Survey, told: Mapping[str, tuple[MainSpan, ...]]) -> MainPage:
@@ -57,38 +37,38 @@ def main_page(survey: Survey, told: Mapping[str, tuple[MainSpan, ...]]) -> MainP
     failing = {name: spans for name, spans in told.items() if bad[name]}
     return MainPage(
         repository=visible(survey.main.repository),
-        cases=tuple(
-            MainCase(
-                case=Link(text=visible(name), href=page_of(name)),
-                title=visible(survey.cases[name].block.title),
-                spans=tuple(span for span in spans if span.precisions in bad[name]),
-                ranges=tuple(
+        cases=[
+            {
+                "case": Link(text=visible(name), href=page_of(name)),
+                "title": visible(survey.cases[name].block.title),
+                "spans": [span for span in spans if span.precisions in bad[name]],
+                "ranges": [
                     f"{', '.join(precisions)}: {'; '.join(texts)}"
                     for device, precisions, texts in survey.failing_ranges(survey.cases[name])
                     if device is Device.CPU
-                ),
-            )
+                ],
+            }
             for name, spans in failing.items()
-        ),
+        ],
         quiet=sum(bool(spans) for spans in told.values()) - len(failing),
-        points=tuple(_points(survey)),
+        points=[*_points(survey)],
     )
 
 
-def _points(survey: Survey) -> Iterator[MainPoint]:
+def _points(survey: Survey) -> Iterator[dict[str, Any]]:
     for point in reversed(survey.main.points):
         said = [
             answers[point.commit].fails
             for answers in survey.main.answers.values()
             if point.commit in answers
         ]
-        yield MainPoint(
-            day=point.day,
-            commit=link_to_point(survey, point),
-            fails=said.count(True),
-            passes=said.count(False),
-            unjudged=said.count(None),
-        )
+        yield {
+            "day": point.day,
+            "commit": link_to_point(survey, point),
+            "fails": said.count(True),
+            "passes": said.count(False),
+            "unjudged": said.count(None),
+        }
 
 
 def main_sheet(page: MainPage) -> ExportTable:
@@ -96,7 +76,7 @@ def main_sheet(page: MainPage) -> ExportTable:
     columns = ("case", "precisions", "does", "since", "until", "first", "last", "commits", "errors")
     rows = (
         (
-            member.case.text,
+            member["case"].text,
             span.precisions,
             span.state.value,
             span.first,
@@ -106,6 +86,6 @@ def main_sheet(page: MainPage) -> ExportTable:
             "; ".join(span.reasons),
         )
         for member in page.cases
-        for span in member.spans
+        for span in member["spans"]
     )
     return ExportTable(path="main", columns=columns, rows=tuple(rows))

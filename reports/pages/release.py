@@ -34,15 +34,6 @@ _SAYS_NOTHING = frozenset({Verdict.UNPROVEN, Verdict.NOT_APPLICABLE})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Companion:
-    """A package beside transformers; `was` is its version in the release before, if another."""
-
-    name: str
-    version: str
-    was: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class FailingCase:
     """A case that fails on a release, and all the ways in which it does."""
 
@@ -68,7 +59,8 @@ class ReleasePage:
     """Of `main`, which sources were measured; empty for a release."""
     before: tuple[Link, ...]
     after: tuple[Link, ...]
-    companions: tuple[Companion, ...]
+    companions: list[dict[str, str]]
+    """The packages beside transformers, and their versions in the release before, if others."""
     numbers: Mapping[Mark, int]
     """How many of its cells show a mark."""
     status: Status | None
@@ -215,17 +207,17 @@ def _links(names: Sequence[str]) -> tuple[Link, ...]:
     return tuple(Link(text=visible(name), href=address_of(name)) for name in names)
 
 
-def _companions(here: Environment, before: Environment | None) -> tuple[Companion, ...]:
+def _companions(here: Environment, before: Environment | None) -> list[dict[str, str]]:
     versions = {
         name: (here.version(name), before.version(name) if before else here.version(name))
         for name in DECIDING
     }
-    return tuple(
-        Companion(
-            name=name,
-            version=visible(version or "absent"),
-            was=visible(was) if was != version else "",
-        )
+    return [
+        {
+            "name": name,
+            "version": visible(version or "absent"),
+            "was": visible(was) if was != version else "",
+        }
         for name, (version, was) in versions.items()
         if version or was
-    )
+    ]

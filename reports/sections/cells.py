@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -39,19 +40,11 @@ class Variant:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BuiltWith:
-    """Releases with the same versions beside them; `note` is the one reason for all cells."""
-
-    releases: tuple[str, ...]
-    versions: str
-    note: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CellBlock:
     """Neighbouring releases of one case on which every cell shows the same."""
 
-    built: tuple[BuiltWith, ...]
+    built: list[dict[str, Any]]
+    """Releases with the same versions beside them, and the one reason for all of their cells."""
     command: str
     variants: tuple[Variant, ...]
 
@@ -92,17 +85,17 @@ def blocks(survey: Survey, case: Case) -> tuple[CellBlock, ...]:
     )
 
 
-def _built(survey: Survey, case: Case, notes: Mapping[str, str]) -> tuple[BuiltWith, ...]:
+def _built(survey: Survey, case: Case, notes: Mapping[str, str]) -> list[dict[str, Any]]:
     """Fold neighbours that were built from the same versions."""
     versions = {}
     for name in notes:
         series = (rows.get(name) for rows in survey.series(case.name).values())
         ran = (row.seen for row in series if row is not None and row.seen.outcome.was_run)
         versions[name] = _versions(next(ran, None), survey.by_name[name])
-    return tuple(
-        BuiltWith(releases=tuple(members), versions=held, note=note)
+    return [
+        {"releases": [*members], "versions": held, "note": note}
         for (held, note), members in groupby(notes, key=lambda name: (versions[name], notes[name]))
-    )
+    ]
 
 
 def _note(found: Iterable[tuple[tuple[str, Device], Stack]]) -> str:
@@ -188,16 +181,8 @@ def _uv(survey: Survey, cell: Cell, path: str) -> str:
     return prefix + for_variant(cell.case) + shlex.join(words)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SuggestedCommand:
-    """A question and the command that answers it."""
-
-    asks: str
-    text: str
-
-
-def commands(survey: Survey, case: Case) -> tuple[SuggestedCommand, ...]:
-    """Return the next commands for a case that fails somewhere; none where it never does."""
+def commands(survey: Survey, case: Case) -> tuple[tuple[str, str], ...]:
+    """Return questions about a case that fails somewhere, each with the command that answers it."""
     found = [
         (key[-1], failing)
         for key in survey.series(case.name)
@@ -209,17 +194,15 @@ def commands(survey: Survey, case: Case) -> tuple[SuggestedCommand, ...]:
     return tuple(_commands(case.name, *newest)) if newest else ()
 
 
-def _commands(name: str, precision: Precision, failing: Range) -> Iterator[SuggestedCommand]:
+def _commands(name: str, precision: Precision, failing: Range) -> Iterator[tuple[str, str]]:
     search = ["nox", "-s", "bisect", "--", name, "--precision", precision.value]
-    yield SuggestedCommand(asks="Which release broke it?", text=shlex.join(search))
+    yield "Which release broke it?", shlex.join(search)
     if failing.until:
-        yield SuggestedCommand(asks="Which release fixed it?", text=shlex.join([*search, "--fix"]))
+        yield "Which release fixed it?", shlex.join([*search, "--fix"])
     if good := failing.until or failing.after:
         bad = failing.releases[-1 if failing.until else 0]
         ends = ["--precision", precision.value, "--good", good, "--bad", bad]
         text = shlex.join(["nox", "-s", "blame", "--", name, *ends])
-        yield SuggestedCommand(asks="Which package makes the difference?", text=text)
+        yield "Which package makes the difference?", text
     audit = ["nox", "-s", "audit", "--", "requirements.txt", "--precision", precision.value]
-    yield SuggestedCommand(
-        asks="Does my project have it?", text=shlex.join([*audit, "--case", name])
-    )
+    yield "Does my project have it?", shlex.join([*audit, "--case", name])

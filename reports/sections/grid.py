@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby
+from typing import Any
 
 from markupsafe import Markup, escape
 from packaging.version import InvalidVersion, Version
@@ -101,12 +102,6 @@ def _cell(stack: StackColumn) -> str:
     return f"<td{rule}{says}>{marks}"
 
 
-def said(grid: GridTable) -> dict[str, object]:
-    """Return what `grid.js` makes the words of a mark from; `tojson` escapes it for a page."""
-    words = grid.words
-    return {"usual": words.usual, "texts": words.texts, "device": words.device}
-
-
 _APART = frozenset({Source.PAIR, Source.STACK})
 
 
@@ -143,15 +138,6 @@ class GridRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Words:
-    """What marks say: the usual text of each class, every other text, and the device if named."""
-
-    usual: Mapping[str, str]
-    texts: tuple[str, ...]
-    device: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class GridTable:
     """The table of one case on one device."""
 
@@ -159,7 +145,8 @@ class GridTable:
     lines: tuple[ReleaseLine, ...]
     rows: tuple[GridRow, ...]
     precisions: tuple[Precision, ...]
-    words: Words
+    words: dict[str, Any]
+    """What marks say: the usual text of each class, every other text, and the device if named."""
     apart: str
     """`stack` or `pair` where all columns are such environments, else empty."""
 
@@ -209,21 +196,21 @@ def _columns(survey: Survey, case: Case) -> tuple[Environment, ...]:
     return tuple(one for one in survey.columns if one.source not in _APART or one.name in known)
 
 
-def _words(marks: Iterable[SeenMark], device: str) -> Words:
+def _words(marks: Iterable[SeenMark], device: str) -> dict[str, Any]:
     counts = Counter((seen.style, seen.text) for seen in marks)
     usual: dict[str, str] = {}
     for style, text in sorted(counts, key=lambda key: (-counts[key], key)):
         usual.setdefault(style, text)
     texts = dict.fromkeys(text for style, text in counts if usual[style] != text)
-    return Words(usual=usual, texts=tuple(texts), device=device)
+    return {"usual": usual, "texts": [*texts], "device": device}
 
 
 class _GridPen:
     """Draws stacks; alike ones are one and the same value."""
 
-    def __init__(self, words: Words, opens: Sequence[bool]) -> None:
-        self._usual = words.usual
-        self._number = {text: str(number) for number, text in enumerate(words.texts)}
+    def __init__(self, words: Mapping[str, Any], opens: Sequence[bool]) -> None:
+        self._usual = words["usual"]
+        self._number = {text: str(number) for number, text in enumerate(words["texts"])}
         self._opens = opens
         self._drawn = Once(self._draw)
 

@@ -40,14 +40,6 @@ _Key = tuple[str, str, "Precision"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NumberRun:
-    """Neighbouring releases on which a number is the same to the digits that are shown."""
-
-    value: str
-    releases: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
     """One number of one variant over the releases, precisions alike together."""
 
@@ -55,7 +47,8 @@ class Measured:
     variant: str
     precisions: str
     device: str
-    runs: tuple[NumberRun, ...]
+    runs: tuple[tuple[str, str], ...]
+    """Each value to the digits that are shown, and the neighbouring releases that have it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +74,7 @@ class Dtypes:
 
 def measured(survey: Survey, name: str) -> tuple[Measured, ...]:
     """Return every number that a case measured, equal neighbours folded."""
-    alike: dict[tuple[str, str, str, tuple[NumberRun, ...]], list[str]] = {}
+    alike: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], list[str]] = {}
     for (device, variant, precision), rows in _grouped(survey, name):
         for label in sorted({label for row in rows for label in row.seen.measured}):
             key = device, variant, label, _runs(survey, label, rows)
@@ -105,17 +98,12 @@ def _grouped(survey: Survey, name: str) -> Iterator[tuple[_Key, list[Judged]]]:
         yield (device.value, variant, precision), evidence
 
 
-def _runs(survey: Survey, label: str, rows: list[Judged]) -> tuple[NumberRun, ...]:
+def _runs(survey: Survey, label: str, rows: list[Judged]) -> tuple[tuple[str, str], ...]:
     having = [row for row in rows if label in row.seen.measured]
     folded = groupby(having, key=lambda row: number(row.seen.measured[label]))
     runs = ((value, [row.seen.cell.environment for row in rows]) for value, rows in folded)
     return tuple(
-        NumberRun(
-            value=value,
-            releases=" to ".join(
-                dict.fromkeys(survey.spans([name]) for name in (names[0], names[-1]))
-            ),
-        )
+        (value, " to ".join(dict.fromkeys(survey.spans([name]) for name in (names[0], names[-1]))))
         for value, names in runs
     )
 

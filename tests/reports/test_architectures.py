@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-import pytest
-from example_site import FINDINGS, HISTORY, draw
+from example_site import FINDINGS, HISTORY
 from one_case import ENVIRONMENTS, a_case, judged
-from rendered import Markup, pages
 
 from repromatrix.reports.build import render
 from repromatrix.reports.pages.architecture import architectures, architectures_page
@@ -26,39 +24,10 @@ def test_a_release_on_which_some_were_run_is_no_column_of_the_overview() -> None
     known = dataclasses.replace(HISTORY, releases={**HISTORY.releases, "4.50.0": some})
     page = architectures_page(known, found := architectures(known, {}), ())
 
-    assert (page.releases, page.between) == (("4.49.0", "4.51.0"), 1)
+    assert (page["releases"], page["between"]) == (("4.49.0", "4.51.0"), 1)
     assert [one.width for one in found[1].stretches] == [1, 1]
     assert found[1].releases == ("4.49.0", "4.50.0", "4.51.0")
     assert [one.run for one in findings_page(known, FINDINGS).releases] == [0, 1]
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> dict[str, bytes]:
-    """Return the files of a site with this history."""
-    draw(tmp_path)
-    return pages(tmp_path)
-
-
-def test_the_site_leads_from_the_first_page_to_an_architecture(site: dict[str, bytes]) -> None:
-    first = site["index.html"].decode()
-
-    assert "4.51.0 changed 0 of" in first
-    assert "1 finding in 16 bit on 4.51.0" in first
-    for name in ("architectures.html", "findings.html", "architecture/llama.html"):
-        page = site[name].decode()
-        assert "<b>size</b>" not in page
-        links = [
-            attrs["href"].partition("#")[0]
-            for tag, attrs in Markup(page).found
-            if tag == "a" and "://" not in attrs.get("href", "://")
-        ]
-        folder = "architecture/" if "/" in name else ""
-        lost = {link for link in links if link and _target(folder, link) not in site}
-        assert {link for link in lost if "release/" not in link} == set()
-
-
-def _target(folder: str, link: str) -> str:
-    return link.removeprefix("../") if link.startswith("../") else f"{folder}{link}"
 
 
 def test_a_site_without_a_sweep_says_so_and_has_no_line_on_its_first_page(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def test_the_page_of_data_names_a_command_and_badges_with_their_page_and_markdow
 
     published = Published(base_url="https://x.org/r/", source="https://github.com/x/r")
     page = data_page([], [], [badge], published)
-    assert page.command.endswith("git+https://github.com/x/r repromatrix audit uv.lock")
-    assert page.badges[0].markdown == (
+    assert page["command"].endswith("git+https://github.com/x/r repromatrix audit uv.lock")
+    assert page["badges"][0]["markdown"] == (
         "[![Badge of 4.50.0](https://x.org/r/badge/release/4.50.0.svg)]"
         "(https://x.org/r/release/4.50.0.html)"
     )

@@ -10,7 +10,7 @@ from rendered import Markup
 from ruamel.yaml import YAML
 
 from repromatrix.reports.build import render
-from repromatrix.reports.feedback import new_case, wrong_cell
+from repromatrix.reports.drawing import new_case, wrong_cell
 from repromatrix.reports.site import Published
 from repromatrix.runner.paths import ROOT
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from example_site import RECORD
+from example_site import RECORD, draw
 from factories import failed
 from hostile_site import HOSTILE, draw_hostile
 from one_case import (
@@ -273,12 +273,6 @@ def test_one_count_of_bugs_is_on_the_badge_the_page_and_the_first_screen(tmp_pat
     assert said in (tmp_path / "index.html").read_text()
     assert badge["message"].startswith("2 of 3 bugs fail, 1 more as intended")
     assert "<b>2</b>" in row
-    assert dict(re.findall(r'<h3 id="(\w+)">.*?<small>(\d+)</small>', page)) == {
-        "error": "1",
-        "silent": "1",
-        "intended": "1",
-        "variant": "1",
-    }
     assert [one.sort for one in Releases(found, {}).page("4.51.0").failing] == [
         *("error", "silent", "intended", "variant"),
     ]
@@ -415,7 +409,7 @@ def test_what_waits_for_a_gpu_never_looks_safe(tmp_path: Path) -> None:
     assert {row.verdict for row in found.rows.values()} == {Verdict.NOT_APPLICABLE}
     assert (badge.message, badge.right) == (f"{says} (nothing measured)", "needs a GPU")
     assert member.spells == ()
-    assert [item.unmeasured for item in case_list(found)] == [says]
+    assert [item["unmeasured"] for item in case_list(found)] == [says]
     for page in ("index.html", "model/gemma3.html", "case/cache_float.html", "release/4.50.0.html"):
         assert says in (tmp_path / page).read_text(), page
 
@@ -604,7 +598,7 @@ def _readable(name: str, text: str) -> None:
 
 
 def test_every_link_between_pages_leads_to_a_file(tmp_path: Path) -> None:
-    render({CASE.name: CASE}, ENVIRONMENTS, judged(), tmp_path, published=PUBLISHED)
+    draw(tmp_path)
     markup = {path: Markup(path.read_text()).found for path in tmp_path.rglob("*.html")}
     anchors = {
         path: {attributes["id"] for _, attributes in found if "id" in attributes}
