@@ -7,7 +7,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import small_site
-from chromium import violations
 
 from repromatrix.reports.build import render
 from repromatrix.reports.site import Published
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 SOURCE = "https://github.com/someone/repromatrix"
-KINDS = ("data.html", "models.html")
 OPACITY = "one => getComputedStyle(one).opacity"
-WIDTH = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +102,3 @@ def test_a_heading_links_to_itself_when_the_keyboard_comes_by(show: Show) -> Non
     assert link.evaluate(OPACITY) == "1"
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: url.endswith("#cells"))
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
-def test_models_and_data_fit_and_leave_nobody_out(show: Show, width: int, scheme: str) -> None:
-    found = {}
-    for kind in KINDS:
-        page = show(kind, viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-        found[kind] = page.evaluate(WIDTH), violations(page)
-
-    assert found == {kind: (0, []) for kind in KINDS}

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from chromium import violations
 from real_site import surveyed
 
 from repromatrix.reports.sections.release_changes import compared, sides
@@ -122,19 +121,6 @@ def test_a_link_to_a_release_that_is_none_is_told(show: Show, address: str) -> N
 
     assert "No release on this site is called" in page.inner_text("#problem")
     assert page.inner_text("#says").startswith("From ")
-
-
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_comparison_leaves_nobody_out(show: Show, width: int, scheme: str) -> None:
-    page = show(
-        "compare.html#from=4.50.0&to=5.0.1",
-        viewport={"width": width, "height": 844},
-        color_scheme=scheme,
-    )
-
-    assert violations(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_two_releases_are_chosen_from_the_keyboard(show: Show) -> None:

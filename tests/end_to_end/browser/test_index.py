@@ -85,22 +85,16 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
     [
         ("", EVERY),
         ("fails:bf16", {"cache_float"}),
-        ("fails:bf16,fp16", BOTH),
         ("FAILS:BF16", {"cache_float"}),
         ("fails:bf16 passes:fp32", {"cache_float"}),
-        ("fails:any since:5.0", {"norm_drift"}),
         ("fails:any release:4.50.1", {"cache_float"}),
-        ("-fails:any", {"merge_quiet"}),
         ("fails:any -fails:fp16", {"cache_float"}),
         ("fails:bf16 fails:fp16", set()),  # never both on one release
-        ("fails:bf16 or fails:fp16", BOTH),
         ("-(fails:bf16 or fails:fp16)", {"merge_quiet"}),
         ("fails:any precision:fp16", {"norm_drift"}),
         ("passes:fp16 case:merge", set()),  # what never computed in fp16 has not passed
         ("verdict:regressed", {"norm_drift"}),
         ("is:not-exercised", {"merge_quiet"}),
-        ("is:simulated", {"merge_quiet"}),
-        ("is:simulated,unbuildable", EVERY),
         ("-is:simulated,unbuildable until:5.0", BOTH),
         ("is:simulated outcome:fails", set()),  # one cell, and it passes
         ("model:gemma3", {"cache_float"}),
@@ -108,8 +102,6 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
         ("qwen3-vl", {"merge_quiet"}),
         ("package:peft", {"merge_quiet"}),
         ("workaround:none", {"norm_drift", "merge_quiet"}),
-        ("workaround:cache-off", {"cache_float"}),
-        ('"no attribute"', {"cache_float"}),
         ('error:"no attribute"', {"cache_float"}),
         ("drift or float", BOTH),
         ("((since:5.0 area:norms)) fails:any", {"norm_drift"}),
@@ -118,9 +110,7 @@ def language(browser: Browser, site: Path) -> Iterator[Page]:
         ("-(fails:bf16 model:gemma3) until:4.51", {"merge_quiet", "norm_drift"}),
         ("trigger:trainer", {"cache_float"}),
         ("symptom:silent fails:any", {"norm_drift"}),
-        ("5.0.1 drift", {"norm_drift"}),
         ('"5.0.1"', set()),  # quotes: a text
-        ("torch==2.13 fails:bf16", {"cache_float"}),
         ("torch 2.13.0, transformers 5.0, fails:any", {"norm_drift"}),
     ],
 )
@@ -167,7 +157,6 @@ def test_a_version_does_not_find_the_cases_that_do_not_apply_to_it(
     [
         ("since:5.0", ["5.0.0", "5.0.1", "main"], ["fp32", "bf16", "fp16"]),
         ("until:4.50.0 -release:4.49.0", ["4.50.0"], ["fp32", "bf16", "fp16"]),
-        ("release:4.50 precision:bf16,fp16", ["4.50.0", "4.50.1"], ["bf16", "fp16"]),
         ("since:main", ["main"], ["fp32", "bf16", "fp16"]),
         ("(-until:5.0 (precision:bf16))", ["main"], ["bf16"]),
         ("transformers 4.50.1", ["4.50.1"], ["fp32", "bf16", "fp16"]),
@@ -556,18 +545,6 @@ def test_hostile_titles_and_messages_stay_text(show: Show) -> None:
     assert page.locator("img").count() == 0
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (360, "dark"), (2560, "light")])
-def test_the_page_fits(show: Show, width: int, scheme: str) -> None:
-    page = show(
-        "index.html#at=cache_float&at=&at=cpu&at=4.50",
-        viewport={"width": width, "height": 800},
-        color_scheme=scheme,
-    )
-
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.locator(".detail .close").is_visible()
-
-
 BESIDE = """() => [...document.querySelectorAll(".detail tbody tr:first-child > *")].map((one) => {
   const box = one.getBoundingClientRect();
   const fits = one.scrollWidth <= box.width;
@@ -584,6 +561,7 @@ def test_a_detail_is_read_downwards_where_there_is_no_room_for_columns(show: Sho
 
     assert [name for name, *_ in cells] == ["", *heads]
     assert {tuple(one) for _, *one in cells if one[1]} == {(cells[0][1], True, True)}
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.locator(".detail td:visible").count() == len(heads) - 1  # nothing was measured
     assert page.evaluate(f"document.querySelector('{wide}').scrollWidth") <= page.evaluate(
         f"document.querySelector('{wide}').clientWidth"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 KINDS = (
-    *("check.html", "compare.html", "main.html"),
+    *("check.html", "compare.html", "data.html", "main.html"),
     *("releases.html", "models.html", "packages.html", "changes.html", "claims.html"),
     *("case/*.html", "release/*.html", "model/*.html", "package/*.html"),
 )

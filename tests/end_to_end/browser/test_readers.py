@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-FREEZE = "accelerate==1.6.0\npeft==0.15.2\ntorch==2.6.0\ntransformers==4.51.3\n"
 TRACEBACK = """Traceback (most recent call last):
   File "/home/me/evaluate.py", line 31, in <module>
     outputs = model(**batch)
@@ -74,13 +73,6 @@ def test_an_engineer_learns_what_hits_a_model_an_adapter_and_versions(reader: Re
     reader.reads("#answer", r"Avoided by transformers 4\.53\.0 with peft 0\.16\.0", "adapter-16bit")
     reader.reads("#answer", r"No release is measured to pass all.*The fewest fail on 5\.17\.0")
     assert "GPT-2" not in reader.page.inner_text("#answer")
-
-
-def test_an_engineer_pastes_a_freeze(reader: Reader) -> None:
-    reader.click(reader.page.get_by_role("link", name="Check my versions", exact=True).last)
-    reader.type(reader.page.locator("#packages"), FREEZE)
-
-    reader.reads("#answer", "Merging a DoRA adapter leaves fp32 weights in a 16-bit model")
 
 
 def test_a_pasted_error_finds_its_case_with_a_link(reader: Reader) -> None:
