@@ -181,14 +181,7 @@ class _Decisions:
                 for name, environment in evidence.environments.items()
             ],
             "releases": [self.environment[name] for name in evidence.releases()],
-            "grids": [
-                {
-                    "packages": grid.names,
-                    "lines": [[*map(str, line)] for line in grid.lines],
-                    "near": folded(grid.places),
-                }
-                for grid in self.grids.values()
-            ],
+            "grids": [_drawn(grid) for grid in self.grids.values()],
             "requirements": [
                 self._torch(self.by_torch[each])
                 if each in self.by_torch
@@ -446,6 +439,11 @@ class _CaseCells:
             return self._cell(workaround, environment, precision)
 
         return self.concluded[workaround, precision][place].of(cell, self.known)
+
+
+def _drawn(grid: PlaceGrid) -> dict[str, Any]:
+    lines = [[*map(str, line)] for line in grid.lines]
+    return {"packages": grid.names, "lines": lines, "near": folded(grid.places)}
 
 
 def _groups(cases: Sequence[Case]) -> dict[str, Any]:
