@@ -253,7 +253,9 @@ def _pages(site: Site) -> Iterator[SitePart]:
 def _data(site: Site) -> Iterator[SitePart]:
     """Yield what needs no page of a case: the data of scripts and downloads, architectures."""
     yield SitePart("data", site.shared_key, partial(_scripts, site))
-    yield SitePart("measured", "", partial(_measured_here, site))
+    # What of the table this machine measured, as far as it agrees with what is published.
+    marked = assignment("measured", measured(site.survey, site.here))
+    yield SitePart("measured", "", lambda: iter([("data/measured.js", marked)]))
     yield SitePart("cells", "", partial(_cells, site), lambda: site.cells)
     key = digest_of(site.inputs.common, "architectures") if site.inputs else ""
     yield SitePart("architectures", key, partial(_swept, site))
@@ -306,11 +308,6 @@ def _scripts(site: Site) -> Files:
     yield "data/compare.js", assignment("compared", compare_data(view))
     yield "data/decisions.js", assignment("decisions", decisions(view))
     yield "data/pins.js", assignment("pins", pins(view))
-
-
-def _measured_here(site: Site) -> Files:
-    """Yield what of the table this machine measured, as far as it agrees with what is published."""
-    yield "data/measured.js", assignment("measured", measured(site.survey, site.here))
 
 
 def _swept(site: Site) -> Files:

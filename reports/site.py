@@ -231,10 +231,6 @@ class Site:
         """The page of claims."""
         return claims({name: page.claims for name, page in self.cases.items()})
 
-    def of_case(self, name: str) -> MeasuredOn:
-        """Return on what a case was measured."""
-        return self.settings.of_cases((name,), "this case")
-
     def of_case_here(self, name: str) -> MeasuredOn:
         """Return on what the cells on the page of a case were measured."""
         here = name in self._cases_here
@@ -309,7 +305,10 @@ class Site:
     @cached_property
     def entries(self) -> tuple[dict[str, Any], ...]:
         """The entries of the OSV format."""
-        settings = {name: self.of_case(name).sentences for name in self.survey.cases}
+        settings = {
+            name: self.settings.of_cases((name,), "this case").sentences
+            for name in self.survey.cases
+        }
         return osv.entries(self.survey, self.published, settings)
 
     @cached_property

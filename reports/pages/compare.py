@@ -10,7 +10,7 @@ from typing import Any
 
 from repromatrix.reports.exports.matrix_js import Numbered, folded
 from repromatrix.reports.pages.release import ReleasePage
-from repromatrix.reports.sections.failures import HALF, sort_of
+from repromatrix.reports.sections.failures import of_any_half, sort_of
 from repromatrix.reports.sections.release_changes import SHOWN, sides, told
 from repromatrix.reports.text import kinds, page_of, visible
 from repromatrix.reports.view import Survey
@@ -128,6 +128,6 @@ class _Pen:
 
     def _number(self, case: Case, seen: Observation | None) -> int:
         text = told(seen)
-        alike = self._texts.number(HALF.sub("half", text))
+        alike = self._texts.number(of_any_half(text))
         number = -1 if seen is None else self._kinds.number(kind(case, seen))
         return self.said.number((self._readings[answer(seen)], number, text, alike))

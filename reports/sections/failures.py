@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from repromatrix.reports.marks import Mark, explained, mark_of
@@ -23,7 +24,13 @@ from repromatrix.runner.text import join
 _MESSAGE = 4_000
 _TRACEBACK = 12_000
 _HEADLINE = 220
-HALF = re.compile(r"\b(?:BFloat16|Half|bfloat16|float16|bf16|fp16)\b")
+_HALF = re.compile(r"\b(?:BFloat16|Half|bfloat16|float16|bf16|fp16)\b")
+
+
+@lru_cache(maxsize=4096)
+def of_any_half(text: str) -> str:
+    """Return an error without which half precision it names: what else is alike is one thing."""
+    return _HALF.sub("half", text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,7 +139,7 @@ def alike(survey: Survey, rows: Iterable[Judged]) -> Iterator[AlikeCells]:
     """Yield cells by case, mark and error; names of half precisions do not part them."""
     groups: dict[tuple[str, Mark, str], list[Judged]] = {}
     for row in rows:
-        error = HALF.sub("half", explained(row) or row.seen.outcome.value)
+        error = of_any_half(explained(row) or row.seen.outcome.value)
         groups.setdefault((row.seen.cell.case, mark_of(row), error), []).append(row)
     for (name, mark, _), cells in groups.items():
         case = survey.cases[name]

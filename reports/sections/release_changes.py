@@ -9,7 +9,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from repromatrix.reports.exports.rows import ExportTable
-from repromatrix.reports.sections.failures import HALF, sort_of
+from repromatrix.reports.sections.failures import of_any_half, sort_of
 from repromatrix.reports.sections.history import link_to_commit, recorded
 from repromatrix.reports.text import Link, kinds, number, page_of, shortened, visible
 from repromatrix.reports.view import Survey, once_of_a_survey
@@ -237,7 +237,7 @@ def by_case(survey: Survey, differences: Iterable[ReleaseDifference]) -> tuple[C
 def _steps(differences: Iterable[ReleaseDifference]) -> Iterator[ChangeStep]:
     alike: dict[tuple[str, str, str, str], list[ReleaseDifference]] = {}
     for one in differences:
-        before, after = (HALF.sub("half", text) for text in (one.before, one.after))
+        before, after = map(of_any_half, (one.before, one.after))
         alike.setdefault((one.workaround, one.device, before, after), []).append(one)
     for (workaround, device, *_), every in alike.items():
         named = {word for one in every for word in re.findall(r"\w+\d", one.precisions)}
