@@ -353,9 +353,8 @@ def test_only_addresses_of_the_web_become_links(address: str) -> None:
 
 def test_a_requirement_is_read_from_its_lower_bound() -> None:
     text = 'transformers>=4.50,<4.51; python_version < "3.12"'
-    expected = 'transformers>=4.50,<4.51; python_version < "3.12"'
 
-    assert expected == requirements_words([parse(text)])
+    assert requirements_words([parse(text)]) == text
 
 
 def test_a_message_that_is_too_long_keeps_both_ends() -> None:
