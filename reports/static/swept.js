@@ -72,7 +72,7 @@ const Swept = (() => {
     if (!total) return "nothing is known of these versions";
     const where = `${found.level} on ${found["rests-on"].join(" and ")}`;
     const counted = `${total} ${total === 1 ? "probe" : "probes"}`;
-    return found.failing.length ? `${found.failing.length} of ${counted} do not hold${unknown} (${where})` : `${counted} hold${unknown} (${where})`;
+    return found.failing.length ? `${found.failing.length} of ${counted} ${found.failing.length === 1 ? "does" : "do"} not hold${unknown} (${where})` : `${counted} hold${unknown} (${where})`;
   };
   const said = (one, of = "") => element("p", {}, element("b", {}, `${one.precision} ${one.probe}`), ...of ? [" of ", element("code", {}, of)] : [], ` ${one.outcome}: ${one.error}`, ...one.where ? [" ", element("small", {}, "in ", element("code", {}, one.where))] : []);
   const card = (found, href) => element("li", { class: "hit", "data-architecture": found.architecture },

@@ -199,8 +199,8 @@ def _other_torch(audit: Audit) -> Iterator[str]:
     answers = [*(cell for hit in audit.hits for cell in hit.stands), *audit.clear]
     own = sum(is_under_torch(cell, ours) for cell in answers)
     if own and own < len(answers):
-        number = f"{own} of {plural(len(answers), 'answer')}"
-        yield f"yours is torch {ours}, with which {number} were measured"
+        number = f"{own} of {plural(len(answers), 'answer')} {'was' if own == 1 else 'were'}"
+        yield f"yours is torch {ours}, with which {number} measured"
     elif not own and ours not in {each for build in audit.torch for each in (build, public(build))}:
         yield f"yours is torch {ours}"
 

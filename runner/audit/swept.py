@@ -185,9 +185,11 @@ def _summary(one: SweptAnswer) -> str:
     where = f"{one.level} on {' and '.join(one.rests_on)}"
     total = len(one.bad) + one.holding
     unknown = f", {one.unknown} unknown" if one.unknown else ""
+    holds = "holds" if total == 1 else "hold"
     if not one.bad:
-        return f"{plural(total, 'probe')} hold{unknown} ({where})"
-    return f"{len(one.bad)} of {plural(total, 'probe')} do not hold{unknown} ({where})"
+        return f"{plural(total, 'probe')} {holds}{unknown} ({where})"
+    do_not = "does not" if len(one.bad) == 1 else "do not"
+    return f"{len(one.bad)} of {plural(total, 'probe')} {do_not} hold{unknown} ({where})"
 
 
 def as_data(answers: Sequence[SweptAnswer]) -> list[Mapping[str, Any]]:

@@ -22,6 +22,7 @@ from repromatrix.runner.document import Code, Document, Line, Listing, Paragraph
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
 from repromatrix.runner.model.packages import DECIDING, TRANSFORMERS
+from repromatrix.runner.paths import as_typed
 from repromatrix.runner.text import join, plural
 
 _FEW = 3
@@ -169,7 +170,7 @@ def document(page: Page) -> Document:
     return Document(
         parts=[*parts, Paragraph([*([_total(page)] if brief else []), _measured(page)])],
         data=[_object(one) for one in page.findings],
-        repeat=f"nox -s bisect -- {shlex.join(page.command)}",
+        repeat=as_typed("bisect", shlex.join(page.command)),
     )
 
 

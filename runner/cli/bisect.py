@@ -42,7 +42,7 @@ from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.outcomes import Device, Precision
-from repromatrix.runner.paths import Paths
+from repromatrix.runner.paths import Paths, as_typed
 from repromatrix.runner.planning.selection import (
     CASE,
     NONE,
@@ -216,8 +216,10 @@ def _asking(
 
 
 def _print_most(asking: releases.ReleaseSearches, console: Console) -> None:
-    """Print how many runs are needed at most."""
+    """Print how many runs are needed at most; that none are is part of the answer."""
     opened = asking.open()
+    if not opened:
+        return
     points = {point for _, each in opened for point in each.points}
     alone = sum(each.question.at_most for _, each in opened)  # if they shared no environment
     most = plural(min(alone, len(points)), "run")
@@ -232,7 +234,7 @@ def _print_most(asking: releases.ReleaseSearches, console: Console) -> None:
         if place not in each.answers
     }
     more = f"; where both ends pass, up to {len(probes)} more" if probes else ""
-    console.print(f"{text}{more}." if opened else "0 runs needed.", style="dim")
+    console.print(f"{text}{more}.", style="dim")
 
 
 def _run(
@@ -399,6 +401,6 @@ def _searched(
     home = Home(paths=loaded.paths, matrix=loaded.matrix, locks=loaded.locks)
     terms = _terms(loaded, options)
     (answer,) = commit_search.find_commits(home, clone, [inquiry], terms, hear, rerun=options.rerun)
-    typed = f"nox -s bisect -- {shlex.join(cli.portable(sys.argv[2:]))}"
+    typed = as_typed("bisect", shlex.join(cli.portable(sys.argv[2:])))
     cli.print_stdout(write(commits.commits_document(answer, typed), options.format))
     return answer

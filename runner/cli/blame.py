@@ -34,7 +34,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.environment_name import asked, with_extras
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device
-from repromatrix.runner.paths import Paths
+from repromatrix.runner.paths import Paths, as_typed
 from repromatrix.runner.planning.selection import CASE, NONE, SelectionRequest, select, suggestion
 from repromatrix.runner.project import Project
 from repromatrix.runner.text import join
@@ -182,7 +182,7 @@ def _searched(
         company=package_runs.table(loaded, question, rows, answer),
         subject=f"{question.case.name}{variant} {question.precision}",
         ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
-        command=f"nox -s blame -- {shlex.join(cli.portable(sys.argv[2:]))}",
+        command=as_typed("blame", shlex.join(cli.portable(sys.argv[2:]))),
         sweep=swept,
         decision=commits(answer, oracle.runs.question),
     )

@@ -70,7 +70,7 @@ def test_people_and_programs_are_told_the_same() -> None:
 
     assert [*lines(found)] == [
         "Swept: tiny random models; what needs large values or trained weights does not show.",
-        f"  llama (LlamaForCausalLM): 1 of {number} probes do not hold ({where})",
+        f"  llama (LlamaForCausalLM): 1 of {number} probes does not hold ({where})",
         "    bf16 static-bf16 fails: ValueError: size 3 (transformers.m:f)",
         "    5.0.0 is the newest swept release on which all of them hold.",
     ]
