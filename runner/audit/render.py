@@ -80,17 +80,18 @@ def listed(spots: Sequence[Spot], few: int = 3) -> str:
     return ", ".join([*cases[:few], *([f"{more} more"] if more > 0 else [])])
 
 
-def evidence(answer: Audit | Advice) -> str:
-    """Return the snapshot that an answer rests on, and on what its cells were measured."""
+def evidence(answer: Audit | Advice, *more: str) -> Iterator[str]:
+    """Yield the snapshot that an answer rests on, what its cells were measured on, and `more`."""
     named = str(answer.snapshot or "evidence").capitalize()
-    if not answer.question.is_about_cases:
-        return named if answer.snapshot else ""
     device = answer.question.device.upper()
-    if not (answer.torch or answer.python):
-        return f"{named}: nothing is measured on {device}"
     builds = [f"torch {version}" for version in answer.torch]
-    facts = [device, *builds, *(f"Python {version}" for version in answer.python)]
-    return f"{named}: measured on {', '.join(facts)}"
+    pythons = [f"Python {version}" for version in answer.python]
+    if answer.question.is_about_cases:
+        measured = f"measured on {', '.join([device, *builds, *pythons])}"
+        nothing = f"nothing is measured on {device}"
+        yield f"{'; '.join([f'{named}: {measured if builds or pythons else nothing}', *more])}."
+    elif answer.snapshot:
+        yield f"{named}."
 
 
 def snapshot_of(answer: Audit | Advice) -> dict[str, Any] | None:
@@ -162,10 +163,7 @@ def audited(audit: Audit) -> Iterator[str]:
     if mine.nameless:
         addresses = plural(mine.nameless, "address", "addresses")
         yield f"{addresses} without a package name: packages that are not listed may be installed."
-    if audit.question.is_about_cases:
-        yield f"{'; '.join([evidence(audit), *_other_setting(audit)])}."
-    elif told := evidence(audit):
-        yield f"{told}."
+    yield from evidence(audit, *_other_setting(audit))
 
 
 def read_for(mine: Installed) -> str:
@@ -182,27 +180,21 @@ def read_for(mine: Installed) -> str:
 
 
 def _other_setting(audit: Audit) -> Iterator[str]:
-    mine = audit.installed
+    """Say where answers come from another torch or Python, and how many do not."""
+    mine, ours = audit.installed, audit.installed.version(TORCH)
+    answers = [*(cell for hit in audit.hits for cell in hit.stands), *audit.clear]
+    own = sum(is_under_torch(cell, ours) for cell in answers) if ours else 0
     if not audit.torch:
         return
-    if not mine.version(TORCH):
+    if not ours:
         yield "your version of torch is not known"
-    else:
-        yield from _other_torch(audit)
-    if mine.python and mine.python not in audit.python:
-        yield f"yours is Python {mine.python}"
-
-
-def _other_torch(audit: Audit) -> Iterator[str]:
-    """Say where answers come from another torch than somebody's, and how many do not."""
-    ours = audit.installed.version(TORCH)
-    answers = [*(cell for hit in audit.hits for cell in hit.stands), *audit.clear]
-    own = sum(is_under_torch(cell, ours) for cell in answers)
-    if own and own < len(answers):
+    elif own and own < len(answers):
         number = f"{own} of {plural(len(answers), 'answer')} {'was' if own == 1 else 'were'}"
         yield f"yours is torch {ours}, with which {number} measured"
     elif not own and ours not in {each for build in audit.torch for each in (build, public(build))}:
         yield f"yours is torch {ours}"
+    if mine.python and mine.python not in audit.python:
+        yield f"yours is Python {mine.python}"
 
 
 def is_under_torch(cell: CellAnswer, ours: str) -> bool:
@@ -248,29 +240,29 @@ def configured(terms: AuditTerms) -> Iterator[str]:
         return
     taken = "; ".join(f"{key} {', '.join(values)}" for key, values in terms.taken.items())
     yield f"Settings: {terms.used.file}{f' ({taken})' if taken else ''}."
-    for one in terms.used.ignored.values():
-        until = f" until {one.until}" if one.until else ""
-        yield f"Ignored{until}: {one.case} ({because(one)})."
+    for ignored in terms.used.ignored.values():
+        until = f" until {ignored.until}" if ignored.until else ""
+        yield f"Ignored{until}: {ignored.case} ({because(ignored)})."
     yield from expired(terms)
 
 
 def expired(terms: AuditTerms) -> Iterator[str]:
     """Yield what the settings no longer leave out."""
-    for key, one in terms.used.expired.items() if terms.used else ():
-        ended = f"Ignored until {one.until}, and counts again: {one.case}"
-        yield f"{ended} ({because(one)}); see {key}."
+    for key, ignored in terms.used.expired.items() if terms.used else ():
+        ended = f"Ignored until {ignored.until}, and counts again: {ignored.case}"
+        yield f"{ended} ({because(ignored)}); see {key}."
 
 
-def because(one: IgnoredCase) -> str:
+def because(ignored: IgnoredCase) -> str:
     """Return the reason for which a case is ignored, in one line."""
-    return shorten(one.reason, _WIDE)
+    return shorten(ignored.reason, _WIDE)
 
 
 def _table(hits: Sequence[Hit], terms: AuditTerms) -> Table:
     """Return a row for each case: name, precisions, how sure, what avoids it, what it is."""
     rows = [
         (
-            _name(hit, terms),
+            Reference(hit.case.name, link_of(hit.case, terms)),
             _precisions(hit.stands),
             levels_of(hit.stands),
             f"{'; '.join([*sources(hit), _brief(hit)])}{_mark(hit)}",
@@ -278,10 +270,6 @@ def _table(hits: Sequence[Hit], terms: AuditTerms) -> Table:
         for hit in hits
     ]
     return Table(("case", "precisions", "level", "what avoids it"), rows)
-
-
-def _name(hit: Hit, terms: AuditTerms) -> Reference:
-    return Reference(hit.case.name, link_of(hit.case, terms))
 
 
 def _brief(hit: Hit) -> str:
@@ -302,7 +290,7 @@ def _each(audit: Audit, terms: AuditTerms) -> Iterator[Listing]:
         error = Code(shorten(hit.seen.headline, _WIDE))
         cells = f": {_precisions(hit.stands)}, {levels_of(hit.stands)}{_mark(hit)}"
         lines: list[Line] = [hit.title, met, error, *pin, *rests_on, *avoiding(hit)]
-        yield Listing((_name(hit, terms), cells), lines)
+        yield Listing((Reference(hit.case.name, link_of(hit.case, terms)), cells), lines)
 
 
 def _mark(hit: Hit) -> str:

@@ -33,7 +33,6 @@ def document(advice: Advice, terms: AuditTerms = _USUAL) -> Document:
     """Return the answer as a document."""
     first, *rest = _answer(advice)
     excluded = [Fact(Code(each.clause), _why(each)) for each in advice.exclusions]
-    told = evidence(advice)
     return Document(
         headline=first,
         parts=[
@@ -43,7 +42,7 @@ def document(advice: Advice, terms: AuditTerms = _USUAL) -> Document:
             *_contradicted(advice),
             Listing("", excluded),
             *_missing(advice),
-            Paragraph([*([f"{told}."] if told else []), *configured(terms)]),
+            Paragraph([*evidence(advice), *configured(terms)]),
         ],
         data=_data(advice, terms),
     )

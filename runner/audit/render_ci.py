@@ -13,9 +13,9 @@ from repromatrix.runner.audit.hits import Audit, Hit
 from repromatrix.runner.audit.lines import PinPlace
 from repromatrix.runner.audit.render import (
     avoiding,
-    because,
     conclusion,
     evidence,
+    expired,
     levels_of,
     link_of,
     pins_of,
@@ -65,9 +65,9 @@ def github(audit: Audit, terms: AuditTerms) -> str:
     lines = [
         *_annotations("error", errors, pinned, terms),
         *_annotations("warning", warnings, pinned, terms),
-        *_expired(terms),
+        *(workflow_command("notice", text, "Settings") for text in expired(terms)),
         printable_lines(conclusion(audit)),
-        *([f"{told}."] if (told := evidence(audit)) else []),
+        *evidence(audit),
     ]
     return "\n".join(lines) + "\n"
 
@@ -84,13 +84,6 @@ def _annotations(
         title = plural(len(rest), "more known bug")
         names = "\n".join(f"{hit.case.name} ({_cells(hit)})" for hit in rest)
         yield workflow_command(level, names, title, pinned(rest[0]))
-
-
-def _expired(terms: AuditTerms) -> Iterator[str]:
-    for key, one in terms.used.expired.items() if terms.used else ():
-        text = printable_lines(f"{one.case} counts again ({because(one)}); see {key}.")
-        title = f"Ignored until {one.until}"
-        yield workflow_command("notice", text, title)
 
 
 def workflow_command(level: str, message: str, title: str, place: PinPlace | None = None) -> str:
@@ -121,30 +114,16 @@ def sarif(audit: Audit, terms: AuditTerms) -> str:
         _result(number, hit, pinned(hit), audit.installed.what, terms)
         for number, hit in enumerate(audit.hits)
     ]
+    notes = [{"level": "note", "message": {"text": text}} for text in expired(terms)]
     run = {
         "tool": {"driver": driver},
-        "invocations": [
-            {"executionSuccessful": True, "toolConfigurationNotifications": _notes(terms)}
-        ],
+        "invocations": [{"executionSuccessful": True, "toolConfigurationNotifications": notes}],
         "results": results,
         "columnKind": "unicodeCodePoints",
         **({"properties": {"snapshot": told}} if (told := snapshot_of(audit)) else {}),
     }
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
-
-
-def _notes(terms: AuditTerms) -> list[dict[str, Any]]:
-    """Return what counts again."""
-    return [
-        {
-            "level": "note",
-            "message": {
-                "text": f"{one.case} was ignored until {one.until} ({because(one)}); see {key}."
-            },
-        }
-        for key, one in (terms.used.expired.items() if terms.used else ())
-    ]
 
 
 def _rule(case: Case, terms: AuditTerms) -> dict[str, Any]:

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 BF16 = AuditQuestion(precisions=(Precision.BF16,))
 USUAL = AuditTerms()
 SNAPSHOT = Snapshot(name="2026-11-24-b", date=dt.date(2026, 11, 24), age=3)
+ENDED = (
+    "Ignored until 2026-11-30, and counts again: toy_* (We: wait, really.);"
+    " see pyproject.toml: tool.repromatrix.ignore[0]."
+)
 SCHEMA = json.loads((ROOT / "tests" / "fixtures" / "sarif_schema.json").read_text())
 
 
@@ -92,10 +96,7 @@ def test_what_fails_no_build_is_a_warning_and_an_exception_that_ended_is_told(lo
 
     assert lines[0].startswith("::warning file=a b/pins%2C1.txt,line=2,")
     assert lines[0].endswith("%0Ahttps://s/toy_00")
-    assert lines[1] == (
-        "::notice title=Ignored until 2026-11-30::toy_* counts again (We: wait, really.);"
-        " see pyproject.toml: tool.repromatrix.ignore[0]."
-    )
+    assert lines[1] == (f"::notice title=Settings::{ENDED}")
 
 
 def test_what_github_would_leave_out_is_named_in_the_last_annotation(lock: str) -> None:
@@ -158,15 +159,8 @@ def test_a_log_says_what_fails_no_build_and_what_counts_again(lock: str) -> None
 
     assert run["results"][0]["level"] == "warning"
     assert run["tool"]["driver"]["rules"][0]["helpUri"] == "https://s/toy_00"
-    assert run["invocations"][0]["toolConfigurationNotifications"] == [
-        {
-            "level": "note",
-            "message": {
-                "text": "toy_* was ignored until 2026-11-30 (We: wait, really.);"
-                " see pyproject.toml: tool.repromatrix.ignore[0]."
-            },
-        }
-    ]
+    (note,) = run["invocations"][0]["toolConfigurationNotifications"]
+    assert note == {"level": "note", "message": {"text": ENDED}}
 
 
 def test_what_is_no_file_of_the_repository_is_named_in_a_log(
