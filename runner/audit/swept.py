@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,52 +74,45 @@ def swept(
 ) -> tuple[SweptAnswer, ...]:
     """Return what is known of some architectures at a version; `version` may be empty.
 
-    `classes` is what was swept of their further classes.
+    `classes` is what was swept of their further classes: of these is said what does not hold and
+    is not said of the architecture.
     """
-    found = (_answer(history, kind, version, precisions) for kind in kinds)
-    return tuple(
-        dataclasses.replace(one, classes=tuple(_further(one, classes, precisions))) for one in found
-    )
-
-
-def _further(
-    whole: SweptAnswer, classes: SweepHistory, precisions: Collection[Precision]
-) -> Iterator[tuple[str, tuple[ProbeRecord, ...]]]:
-    """Yield the classes of which something does not hold that is not told of the architecture."""
-    known = {(record.headline, record.place) for record in whole.bad}
-    for name in classes.classes_of(whole.architecture):
-        one = _answer(classes, name, whole.version, precisions)
-        bad = tuple(each for each in one.bad if (each.headline, each.place) not in known)
-        if bad:
-            yield one.class_name, bad
+    answers = []
+    for kind in kinds:
+        whole = _answer(history, kind, version, precisions)
+        known = {(record.headline, record.place) for record in whole.bad}
+        further = []
+        for name in classes.classes_of(kind):
+            answer = _answer(classes, name, version, precisions)
+            bad = [each for each in answer.bad if (each.headline, each.place) not in known]
+            if bad:
+                further.append((answer.class_name, tuple(bad)))
+        answers.append(dataclasses.replace(whole, classes=tuple(further)))
+    return tuple(answers)
 
 
 def _answer(
     history: SweepHistory, kind: str, version: str, precisions: Collection[Precision]
 ) -> SweptAnswer:
-    level, sides = _sides(history.measured(kind), version)
+    releases = history.measured(kind)
+    level, sides = _sides(releases, version)
     keys = [key for key in history.keys(kind) if DTYPES[key.probe] in precisions]
-    bad: list[ProbeRecord] = []
-    counts: Counter[str] = Counter()
-    for key in keys if sides else ():
-        says = _says(history, key, sides)
-        if isinstance(says, ProbeRecord):
-            bad.append(says)
-        elif key.probe != BUILD:
-            counts[says] += 1
-    one = history.architectures[kind]
+    says = {key: _says(history, key, sides) for key in keys if sides}
+    counts = Counter(
+        word for key, word in says.items() if isinstance(word, str) and key.probe != BUILD
+    )
     good = (
         name
-        for name in reversed(history.measured(kind))
+        for name in reversed(releases)
         if not any(DTYPES[each.key.probe] in precisions for each in history.bad_on(kind, name))
     )
     return SweptAnswer(
         architecture=kind,
-        class_name=one.class_name,
+        class_name=history.architectures[kind].class_name,
         version=version,
         level=level,
         rests_on=sides,
-        bad=tuple(bad),
+        bad=tuple(record for record in says.values() if isinstance(record, ProbeRecord)),
         holding=counts["holds"],
         unknown=counts["unknown"],
         newest_good=next(good, ""),
@@ -140,31 +133,30 @@ def _sides(releases: Sequence[str], version: str) -> tuple[Level, tuple[str, ...
 
 def _says(history: SweepHistory, key: ProbeKey, sides: Sequence[str]) -> ProbeRecord | str:
     """Return what does not hold; else `holds`, `skipped` or `unknown`."""
-    records = [history.record(key, name) for name in sides]
-    if any(record is None or record.status is ProbeStatus.UNKNOWN for record in records):
+    records = [record for name in sides if (record := history.record(key, name)) is not None]
+    bad = [record for record in records if record.status.is_bad]
+    statuses = {record.status for record in records}
+    if len(records) < len(sides) or ProbeStatus.UNKNOWN in statuses or 0 < len(bad) < len(sides):
         return "unknown"
-    found = [record for record in records if record is not None]
-    if all(record.status.is_bad for record in found):
-        return found[0]
-    if any(record.status.is_bad for record in found):
-        return "unknown"
-    held = any(record.status is ProbeStatus.HOLDS for record in found)
-    return "holds" if held else "skipped"
+    if bad:
+        return bad[0]
+    return "holds" if ProbeStatus.HOLDS in statuses else "skipped"
 
 
 def listing(answers: Sequence[SweptAnswer]) -> Listing:
     """Return the answers for people."""
     title = "Swept: tiny random models; what needs large values or trained weights does not show."
-    return Listing(title, [*map(_listed, answers)])
-
-
-def _listed(one: SweptAnswer) -> Listing:
-    found = [_told(record) for record in one.bad]
-    if one.bad:
-        where = f"{one.newest_good} is the newest" if one.newest_good else "There is no"
-        found.append(f"{where} swept release on which all of them hold.")
-    classes = [f"{name}: {_told(record)}" for name, bad in one.classes for record in bad]
-    return Listing(f"{one.architecture} ({one.class_name}): {_summary(one)}", [*found, *classes])
+    entries = []
+    for answer in answers:
+        rows = [*map(_shown, answer.bad)]
+        if answer.bad:
+            newest = answer.newest_good
+            where = f"{newest} is the newest" if newest else "There is no"
+            rows.append(f"{where} swept release on which all of them hold.")
+        rows += [f"{name}: {_shown(record)}" for name, bad in answer.classes for record in bad]
+        heading = f"{answer.architecture} ({answer.class_name}): {_summary(answer)}"
+        entries.append(Listing(heading, rows))
+    return Listing(title, entries)
 
 
 def lines(answers: Sequence[SweptAnswer]) -> list[str]:
@@ -172,43 +164,46 @@ def lines(answers: Sequence[SweptAnswer]) -> list[str]:
     return write(Document(parts=[listing(answers)], data=None), "text").splitlines()
 
 
-def _told(record: ProbeRecord) -> str:
+def _shown(record: ProbeRecord) -> str:
     place = f" ({record.place})" if record.place else ""
     what = shorten(f"{record.headline}{place}", _WIDE)
     return f"{DTYPES[record.key.probe]} {record.key.probe} {record.status}: {what}"
 
 
-def _summary(one: SweptAnswer) -> str:
-    if not one.is_known:
-        version = f"transformers {one.version}" if one.version else "this set of packages"
+def _summary(answer: SweptAnswer) -> str:
+    if not answer.is_known:
+        version = f"transformers {answer.version}" if answer.version else "this set of packages"
         return f"nothing is known of {version}"
-    where = f"{one.level} on {' and '.join(one.rests_on)}"
-    total = len(one.bad) + one.holding
-    unknown = f", {one.unknown} unknown" if one.unknown else ""
+    where = f"{answer.level} on {' and '.join(answer.rests_on)}"
+    bad, total = len(answer.bad), len(answer.bad) + answer.holding
     holds = "holds" if total == 1 else "hold"
-    if not one.bad:
-        return f"{plural(total, 'probe')} {holds}{unknown} ({where})"
-    do_not = "does not" if len(one.bad) == 1 else "do not"
-    return f"{len(one.bad)} of {plural(total, 'probe')} {do_not} hold{unknown} ({where})"
+    do_not = "does not hold" if bad == 1 else "do not hold"
+    says = (
+        f"{bad} of {plural(total, 'probe')} {do_not}"
+        if bad
+        else f"{plural(total, 'probe')} {holds}"
+    )
+    unknown = f", {answer.unknown} unknown" if answer.unknown else ""
+    return f"{says}{unknown} ({where})"
 
 
 def as_data(answers: Sequence[SweptAnswer]) -> list[Mapping[str, Any]]:
     """Return the answers for programs; keys and values are a contract."""
     return [
         {
-            "architecture": one.architecture,
-            "class": one.class_name,
-            "level": str(one.level),
-            "rests-on": list(one.rests_on),
-            "failing": [*map(_failing, one.bad)],
-            "holding": one.holding,
-            "unknown": one.unknown,
-            "newest-good": one.newest_good or None,
+            "architecture": answer.architecture,
+            "class": answer.class_name,
+            "level": str(answer.level),
+            "rests-on": list(answer.rests_on),
+            "failing": [*map(_failing, answer.bad)],
+            "holding": answer.holding,
+            "unknown": answer.unknown,
+            "newest-good": answer.newest_good or None,
             "classes": [
-                {"class": name, "failing": [*map(_failing, bad)]} for name, bad in one.classes
+                {"class": name, "failing": [*map(_failing, bad)]} for name, bad in answer.classes
             ],
         }
-        for one in answers
+        for answer in answers
     ]
 
 
