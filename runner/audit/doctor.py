@@ -18,7 +18,7 @@ from repromatrix.runner.audit.questions import AuditQuestion, Spot
 from repromatrix.runner.audit.render import document
 from repromatrix.runner.audit.settings import AuditTerms
 from repromatrix.runner.document import Paragraph, write
-from repromatrix.runner.model.case import Block, Case, Trigger
+from repromatrix.runner.model.case import Case, Trigger
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest
@@ -176,7 +176,7 @@ def narrowed(
         name
         for name in question.cases
         if (not model.types or cases[name].block.is_about(families))
-        and not _is_by_generating(cases[name].block, model)
+        and (model.can_generate or cases[name].block.triggers != (Trigger.GENERATE,))
     )
     held = model.precisions or question.precisions
     mixed = [*Precision] if held == (Precision.FP32,) else []
@@ -196,19 +196,11 @@ def narrowed(
     )
 
 
-def _is_by_generating(block: Block, model: ModelFacts) -> bool:
-    return not model.can_generate and block.triggers == (Trigger.GENERATE,)
-
-
 def _described(model: ModelFacts) -> str:
-    facts = [
-        *([join(model.types)] if model.types else []),
-        *([join(model.dtypes)] if model.dtypes else []),
-        *([f"on {model.device}"] if model.device else []),
-        *([f"attention {model.attention}"] if model.attention else []),
-        *([f"cache {model.cache}"] if model.cache else []),
-    ]
-    return f"{model.name}: {'; '.join(facts) or 'it says nothing of itself'}."
+    named = {"on": model.device, "attention": model.attention, "cache": model.cache}
+    facts = [join(model.types), join(model.dtypes)]
+    facts += [f"{word} {value}" for word, value in named.items() if value]
+    return f"{model.name}: {'; '.join(filter(None, facts)) or 'it says nothing of itself'}."
 
 
 def _notes(model: ModelFacts, question: AuditQuestion, cases: Mapping[str, Case]) -> Iterator[str]:

@@ -25,22 +25,18 @@ class SweptModels:
         self._paths = paths
 
     @cached_property
-    def _history(self) -> SweepHistory:
-        from repromatrix.runner.evidence.swept.published import read_history  # noqa: PLC0415
-
-        return read_history(self._paths.published)
-
-    @cached_property
-    def _classes(self) -> SweepHistory:
+    def _histories(self) -> tuple[SweepHistory, SweepHistory]:
+        """What was swept of architectures, and of their further classes."""
         from repromatrix.runner.evidence.swept.published import CLASSES, read_history  # noqa: PLC0415
 
-        return read_history(self._paths.published, CLASSES)
+        published = self._paths.published
+        return read_history(published), read_history(published, CLASSES)
 
     def is_known(self, model: str) -> bool:
         """Say whether a name or glob means an architecture that was swept."""
         from repromatrix.runner.audit import swept as answers  # noqa: PLC0415
 
-        return bool(answers.named(self._history, [model]))
+        return bool(answers.named(self._histories[0], [model]))
 
     def answers(
         self, models: Sequence[str], version: str, precisions: Collection[Precision]
@@ -50,5 +46,6 @@ class SweptModels:
             return ()
         from repromatrix.runner.audit import swept as answers  # noqa: PLC0415
 
-        kinds = answers.named(self._history, models)
-        return answers.swept(self._history, kinds, version, precisions, self._classes)
+        history, classes = self._histories
+        kinds = answers.named(history, models)
+        return answers.swept(history, kinds, version, precisions, classes)
