@@ -37,7 +37,7 @@ from repromatrix.runner import errors
 from repromatrix.runner.evidence import database
 from repromatrix.runner.evidence.store import Store
 
-database.WAIT, database._MOMENT = float(sys.argv[4]), 0.2
+database.WAIT = float(sys.argv[4])
 path, begin, end = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 try:
     with contextlib.closing(Store(path, lambda text: print("said:", text))) as store:

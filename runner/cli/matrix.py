@@ -150,7 +150,8 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
     if files is not None:
         options = dataclasses.replace(options, case=tuple(loaded.cases))
     warn = cli.line_printer(console, "yellow")
-    with answers.opened(paths, warn) as store:
+    opened = answers.copied if options.dry_run else answers.opened
+    with opened(paths, warn) as store:
         take_in_late(store, warn)
         stored = list(store.rows())
         if options.confirms:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from repromatrix.runner.errors import Problem, RunnerError, refuse
 from repromatrix.runner.evidence import published
-from repromatrix.runner.evidence.database import addressed, damaged, why_unusable
+from repromatrix.runner.evidence.database import addressed, connected, why_unusable
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.files import UnwritableError, told, unwritable
@@ -29,9 +29,8 @@ _LONGEST = 500
 STORE = "a repromatrix store"
 SET = "a folder with publications.toml"
 _HEAD = b"SQLite format 3\0"
-_BESIDE = ("", "-wal", "-journal")
-"""A store, and what SQLite has to read with it."""
-_TRIES = 3
+_LOG = b"\2\2"
+"""What stands behind that where a file has a log: to read it there leaves files beside it."""
 
 
 @contextlib.contextmanager
@@ -53,20 +52,6 @@ def opened(paths: Paths, say: Callable[[str], None]) -> Iterator[Store]:
         raise unwritable(where, error) or error from error
     finally:
         store.close()
-
-
-@contextlib.contextmanager
-def opened_to_read(paths: Paths, say: Callable[[str], None]) -> Iterator[Store]:
-    """Open this machine's store, or a copy of it where its disk takes nothing."""
-    with contextlib.ExitStack() as stack:
-        try:
-            store = stack.enter_context(opened(paths, say))
-        except UnwritableError as refused:
-            try:
-                store = stack.enter_context(opened_copy(paths.store))
-            except RunnerError:  # what the disk refused when it was to be made
-                raise refused from None
-        yield store
 
 
 def published_rows(
@@ -99,11 +84,60 @@ def stored(
     cases: Collection[str] | None = None,
     keep: Keep | None = None,
 ) -> list[Observation]:
-    """Return local evidence alone."""
+    """Return local evidence alone; of a store that cannot be used none, and `say` is told why."""
     if not paths.store.exists():
         return []
-    with opened_to_read(paths, say) as store:
-        return list(store.rows(cases, keep))
+    with _settled(paths.store) as path:
+        if why := why_unusable(path, to_read=True):
+            say(f"{paths.store.name} {why}; what it holds does not count.")
+            return []
+        with contextlib.closing(Store(path, say, to_read=True)) as store:
+            return list(store.rows(cases, keep))
+
+
+@contextlib.contextmanager
+def copied(paths: Paths, say: Callable[[str], None]) -> Iterator[Store]:
+    """Open a copy of this machine's store for the length of a block, to try something in it."""
+    with scratch() as folder:
+        copy = folder / paths.store.name
+        if paths.store.exists():
+            with (
+                addressed(paths.store.name),
+                _settled(paths.store) as path,
+                contextlib.closing(connected(path, to_read=True)) as there,
+                contextlib.closing(connected(copy)) as here,
+            ):
+                there.backup(here)
+        with contextlib.closing(Store(copy, say)) as store:
+            yield store
+
+
+@contextlib.contextmanager
+def _settled(path: Path) -> Iterator[Path]:
+    """Yield where a store can be read without a change: there, or else in a copy.
+
+    A copy is needed where something beside it has to be put into it, or undone in it, first.
+    """
+    with path.open("rb") as file:
+        is_settled = file.read(20)[-len(_LOG) :] != _LOG
+    try:
+        with contextlib.suppress(sqlite3.Error):  # whoever reads it says what is wrong
+            if is_settled:
+                connected(path, to_read=True).close()
+    except UnwritableError:
+        is_settled = False
+    if is_settled:
+        yield path
+        return
+    with scratch() as folder:
+        copy = folder / path.name
+        for suffix in ("", "-wal", "-journal"):
+            there = path.with_name(path.name + suffix)
+            if there.exists():
+                shutil.copyfile(there, copy.with_name(copy.name + suffix))
+        with contextlib.suppress(sqlite3.Error):
+            connected(copy).close()
+        yield copy
 
 
 # Evidence of somebody else
@@ -112,37 +146,30 @@ def stored(
 def read_store(path: Path) -> list[Observation]:
     """Return what a store holds, oldest first, each row naming the file as its source.
 
-    Raises RunnerError where it cannot be read, is no store, of a newer format, or damaged.
+    Raises RunnerError where it cannot be read, is no store, of another format, or damaged.
     """
-    with opened_copy(path) as store:
+    with opened_to_read(path) as store:
         return [dataclasses.replace(row, source=path.name) for row in checked(path, store.rows())]
 
 
 @contextlib.contextmanager
-def opened_copy(path: Path) -> Iterator[Store]:
-    """Open a copy of a store for the length of a block; raises RunnerError as `read_store`."""
-    with scratch() as folder:
+def opened_to_read(path: Path) -> Iterator[Store]:
+    """Open a store for the length of a block, and leave it as it is; raises as `read_store`."""
+    with contextlib.ExitStack() as stack:
         try:
-            copy = _copied(path.resolve(), folder)
+            with path.open("rb") as file:
+                if file.read(len(_HEAD)) != _HEAD:
+                    raise _refused(path, "not an SQLite database", f"Name {STORE}.")
+            settled = stack.enter_context(_settled(path.resolve()))
         except OSError as error:
             raise _refused(path, f"the file cannot be read ({error.strerror})") from error
-        with copy.open("rb") as file:
-            if file.read(len(_HEAD)) != _HEAD:
-                raise _refused(path, "not an SQLite database", f"Name {STORE}.")
         try:
-            why = why_unusable(copy)
-        except RunnerError as error:  # it names the copy
+            why = why_unusable(settled, to_read=True)
+        except RunnerError as error:
             raise _refused(path, error.faults[0].what, f"Name {STORE}.") from error
         if why:
             raise _refused(path, f"the store {why}")
-        try:
-            store = Store(copy, lambda _: None)
-        except sqlite3.Error as error:
-            raise damaged(str(path), error) from error
-        try:
-            yield store
-        finally:
-            store.close()
+        yield stack.enter_context(contextlib.closing(Store(settled, print, to_read=True)))
 
 
 @contextlib.contextmanager
@@ -158,7 +185,7 @@ def evidence(path: Path) -> Iterator[tuple[Iterable[Observation], frozenset[tupl
     if not path.is_file():
         what = "neither a file nor a folder" if path.exists() else "the file does not exist"
         raise _refused(path, what, f"Name {STORE}, or {SET}.")
-    with opened_copy(path) as store:
+    with opened_to_read(path) as store:
         yield checked(path, store.statements()), store.shards()
 
 
@@ -167,39 +194,8 @@ def checked(path: Path, rows: Iterable[Observation]) -> Iterator[Observation]:
     with addressed(str(path)):
         try:
             yield from rows
-        except RunnerError as error:  # it names the copy
+        except RunnerError as error:  # it has the name alone
             raise _refused(path, error.faults[0].what) from error
-
-
-def _copied(path: Path, folder: Path) -> Path:
-    """Copy a store with what its writer has not yet put into it.
-
-    To open it where it lies would leave files beside it, or miss its last rows.
-    """
-    copy = folder / "evidence.sqlite"
-    for _ in range(_TRIES):
-        before = _marks(path)
-        for suffix in _BESIDE:
-            there, here = path.with_name(path.name + suffix), copy.with_name(copy.name + suffix)
-            here.unlink(missing_ok=True)
-            if there.exists():
-                shutil.copyfile(there, here)
-        if _marks(path) == before:
-            return copy
-    raise _refused(path, "another program is writing to the store", "Try again.")
-
-
-def _marks(path: Path) -> list[tuple[int, int] | None]:
-    """Return size and time of a store's files: they differ once its writer has written."""
-    marks: list[tuple[int, int] | None] = []
-    for suffix in _BESIDE:
-        try:
-            facts = path.with_name(path.name + suffix).stat()
-        except FileNotFoundError:
-            marks.append(None)
-        else:
-            marks.append((facts.st_size, facts.st_mtime_ns))
-    return marks
 
 
 def read_set(folder: Path) -> list[Observation]:

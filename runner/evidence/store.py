@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import itertools
 import json
 import os
 import sqlite3
@@ -28,7 +27,7 @@ from typing import Any
 from repromatrix.runner.errors import RunnerError, more_to_do
 from repromatrix.runner.evidence import database
 from repromatrix.runner.evidence.answering import about, answers, says
-from repromatrix.runner.evidence.database import KEY, LATER, NAMES
+from repromatrix.runner.evidence.database import KEY, NAMES
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import (
@@ -40,7 +39,6 @@ from repromatrix.runner.model.observation import (
     Provenance,
 )
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
-from repromatrix.runner.tempdirs import scratch
 
 _RAN = ("provenance", "case_digest", "environment_digest", "protocol", "run")
 ran_on = itemgetter(*map(NAMES.index, _RAN))
@@ -65,18 +63,13 @@ def _numbers(text: str) -> Mapping[str, Any]:
 _MERGED_NAMES = (*NAMES, "said", "identity", "settled")
 """`said` is what a row says, `identity` the row, `settled` the run here that decided otherwise."""
 
-# What is read of a file waits in tables of this connection alone: nobody who writes waits for it.
-_WAITING_TABLES = """
-CREATE TEMP TABLE ran_there_{0} AS SELECT * FROM main.provenances WHERE 0;
-CREATE TEMP TABLE waiting_{0} AS SELECT * FROM main.merged WHERE 0;
-"""
-_TAKE_RAN = "INSERT OR IGNORE INTO main.provenances SELECT * FROM ran_there_{0}"
-_SAME_RUN = " AND ".join(f"cells.{name}=waiting_{{0}}.{name}" for name in (*KEY, "run"))
+_MARKS = {name: f"?{number}" for number, name in enumerate(_MERGED_NAMES, 1)}
+_SAME_RUN = " AND ".join(f"cells.{name}={_MARKS[name]}" for name in (*KEY, "run"))
 _PRECEDENCE = "({0}.seconds IS NOT NULL, {0}.run, {0}.identity)"
 # What was measured here and comes back to us stays as it is.
-_TAKE_WAITING = f"""
-INSERT INTO main.merged SELECT * FROM waiting_{{0}}
-WHERE NOT EXISTS (SELECT 1 FROM main.cells WHERE {_SAME_RUN})
+_TAKE = f"""
+INSERT INTO merged ({", ".join(_MERGED_NAMES)}) SELECT {", ".join(_MARKS.values())}
+WHERE NOT EXISTS (SELECT 1 FROM cells WHERE {_SAME_RUN})
 ON CONFLICT ({", ".join(KEY)}, said) DO UPDATE SET
     {", ".join(f"{name}=excluded.{name}" for name in _MERGED_NAMES)}
 WHERE {_PRECEDENCE.format("excluded")} > {_PRECEDENCE.format("merged")}
@@ -105,40 +98,27 @@ class Taken:
     """Rows that took the place of one that says the same."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WaitingRows:
-    """Rows that were read, and may be taken in."""
-
-    number: int
-    """Of their tables."""
-    rows: int
-
-
 class Store:
     """An open store; use it from one thread."""
 
-    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, say: Callable[[str], None], *, to_read: bool = False) -> None:
         """Open or create; a store that cannot be trusted is kept aside and `say` is told.
 
-        Raises RunnerError where it can be read or written by nobody, or somebody else holds it.
+        One that is opened `to_read` stays as it is. Raises RunnerError where it can be read or
+        written by nobody, or somebody else holds it.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        database.set_aside_if_unusable(path, say)
+        if not to_read:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            database.set_aside_if_unusable(path, say)
         self.path = path
         self.written = False
         """Whether something was stored since it was opened."""
-        self._numbers = itertools.count()
-        self._db = database.connected(path)
+        self._db = database.connected(path, to_read=to_read)
         self._db.row_factory = sqlite3.Row
-        with self.together():
-            for statement in filter(str.strip, database.TABLES.split(";")):
-                self._db.execute(statement)
-            for table in ("cells", "merged"):  # those of an older format lack some columns
-                there = {row["name"] for row in self._db.execute(f"PRAGMA table_info({table})")}
-                for column in LATER:
-                    if column.split()[0] not in there:
-                        self._db.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
-            self._db.execute(f"PRAGMA user_version={database.VERSION}")
+        if not (to_read or self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]):
+            with self.together():
+                for statement in filter(str.strip, database.TABLES.split(";")):
+                    self._db.execute(statement)
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -160,16 +140,6 @@ class Store:
             if nested:
                 self._db.execute("RELEASE inner")
 
-    @contextlib.contextmanager
-    def rehearsing(self) -> Iterator[Store]:
-        """Yield a copy for the length of a block, so that nobody waits for what is tried in it."""
-        with scratch() as folder:
-            path = folder / self.path.name
-            with database.told(self.path), contextlib.closing(sqlite3.connect(path)) as copy:
-                self._db.backup(copy)
-            with contextlib.closing(Store(path, lambda _: None)) as store:
-                yield store
-
     def close(self) -> None:
         """Close; nothing is pending."""
         self._db.close()
@@ -186,36 +156,19 @@ class Store:
                 if row.is_confirmed:  # it decides what others deny
                     self._db.execute(_SETTLE, (*about(row), row.provenance.run))
 
-    @contextlib.contextmanager
-    def waiting(self, rows: Iterable[Observation]) -> Iterator[WaitingRows]:
-        """Read what others measured, to be taken in within a block; nobody who writes waits."""
-        number = next(self._numbers)
-        for statement in filter(str.strip, _WAITING_TABLES.format(number).split(";")):
-            self._db.execute(statement)
-        try:
-            marks = ",".join("?" * len(_MERGED_NAMES))
-            names = ", ".join(_MERGED_NAMES)
-            insert = f"INSERT INTO waiting_{number} ({names}) VALUES ({marks})"  # noqa: S608
-            found = self._db.executemany(insert, _waiting_rows(self._db, rows, number)).rowcount
-            yield WaitingRows(number=number, rows=found)
-        finally:
-            self._db.execute(f"DROP TABLE waiting_{number}")
-            self._db.execute(f"DROP TABLE ran_there_{number}")
-
     def take(self, rows: Iterable[Observation]) -> Taken:
-        """Read what others measured, and take it in."""
-        with self.waiting(rows) as waiting:
-            return self.take_in(waiting)
+        """Keep what others measured beside what was measured here: all of it, or none.
 
-    def take_in(self, waiting: WaitingRows) -> Taken:
-        """Keep what others measured beside what was measured here: all of it, or none."""
+        It is read to its end before anybody who writes has to wait.
+        """
+        every = list(rows)
         self.written = True
         with self.together():
-            self._db.execute(_TAKE_RAN.format(waiting.number))
-            before = self._merged()
-            changes = self._db.execute(_TAKE_WAITING.format(waiting.number)).rowcount
+            identity_of, before = _identities(self._db), self._merged()
+            found = (_merged_values(row, identity_of(row.provenance)) for row in every)
+            changes = self._db.executemany(_TAKE, found).rowcount
             new = self._merged() - before
-            return Taken(rows=waiting.rows, new=new, newer=changes - new)
+            return Taken(rows=len(every), new=new, newer=max(changes, 0) - new)
 
     def _merged(self) -> int:
         return int(self._db.execute("SELECT count(*) FROM merged").fetchone()[0])
@@ -287,7 +240,8 @@ class Store:
             asked.append("wanted(case_name, workaround, environment, precision, device)")
         within = f"WHERE {' AND '.join(asked)}" if asked else ""
         order = "rowid" if table == "cells" else ", ".join([*KEY, "said"])
-        cells = self._db.execute(f"SELECT * FROM {table} {within} ORDER BY {order}", names)  # noqa: S608 - our own words and marks
+        columns = ", ".join(NAMES)
+        cells = self._db.execute(f"SELECT {columns} FROM {table} {within} ORDER BY {order}", names)  # noqa: S608 - our own words and marks
         found = cells.fetchall()
         if not found:
             return
@@ -312,15 +266,9 @@ def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
     return wanted
 
 
-def _waiting_rows(
-    db: sqlite3.Connection, rows: Iterable[Observation], number: int
-) -> Iterator[tuple[object, ...]]:
-    identity_of = _identities(db, f"ran_there_{number}")
-    for row in rows:
-        columns = values(row, identity_of(row.provenance))
-        # A row of an older format is the same row here as there.
-        known = columns if row.memory else columns[: -len(LATER)]
-        yield (*columns, _digest(says(row)), _digest(known), "")
+def _merged_values(row: Observation, provenance: str) -> tuple[object, ...]:
+    columns = values(row, provenance)
+    return (*columns, _digest(says(row)), _digest(columns), "")
 
 
 def _digest(facts: tuple[object, ...]) -> str:
@@ -385,9 +333,8 @@ def values(row: Observation, provenance: str) -> tuple[object, ...]:
     )
 
 
-def _identities(db: sqlite3.Connection, table: str = "provenances") -> Callable[[Provenance], str]:
+def _identities(db: sqlite3.Connection) -> Callable[[Provenance], str]:
     """Return a function that writes what rows ran on, once for all that share it, and names it."""
-    insert = f"INSERT OR IGNORE INTO {table} VALUES (?,?,?,?,?,?)"  # noqa: S608 - our own names
     known: dict[int, tuple[Provenance, str]] = {}
 
     def identity_of(ran: Provenance) -> str:
@@ -400,7 +347,7 @@ def _identities(db: sqlite3.Connection, table: str = "provenances") -> Callable[
                 _json(dict(ran.imported)),
             )
             identity = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
-            db.execute(insert, (identity, *facts))
+            db.execute("INSERT OR IGNORE INTO provenances VALUES (?,?,?,?,?,?)", (identity, *facts))
             known[id(ran)] = ran, identity  # kept, so that no other gets its number
         return known[id(ran)][1]
 
@@ -428,8 +375,8 @@ def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
     (
         case, workaround, environment, precision, device, _, _, _,
         outcome, error_class, message, signature, traceback, reason, exercised,
-        computed, measured, unstable, repeats, seconds, output, *_, peak, limit,
-    ) = row  # at once: each rest in between would be one more list for every row
+        computed, measured, unstable, repeats, seconds, output, _, _, peak, limit,
+    ) = row
     # fmt: on
     failed = None
     if (None in (message, signature, traceback)) != (error_class is None):

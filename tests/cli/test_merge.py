@@ -36,29 +36,6 @@ if TYPE_CHECKING:
     from repromatrix.runner.model.observation import Observation
 
 CASE = "paligemma2_trainer_eval"
-FORMAT_1 = """
-CREATE TABLE provenances (
-    id TEXT PRIMARY KEY, packages TEXT NOT NULL, python TEXT NOT NULL, torch_build TEXT NOT NULL,
-    hardware TEXT NOT NULL, imported TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE cells (
-    case_name TEXT NOT NULL, workaround TEXT NOT NULL, environment TEXT NOT NULL,
-    precision TEXT NOT NULL, device TEXT NOT NULL, case_digest TEXT NOT NULL,
-    environment_digest TEXT NOT NULL, protocol INTEGER NOT NULL,
-    outcome TEXT NOT NULL, error_class TEXT, message TEXT, signature TEXT, traceback TEXT,
-    reason TEXT NOT NULL, exercised TEXT NOT NULL, computed TEXT NOT NULL, measured TEXT NOT NULL,
-    unstable INTEGER NOT NULL, repeats INTEGER NOT NULL, seconds REAL, output TEXT NOT NULL,
-    run TEXT NOT NULL, provenance TEXT NOT NULL REFERENCES provenances(id),
-    PRIMARY KEY (case_name, workaround, environment, precision, device,
-                 case_digest, environment_digest, protocol)
-);
-INSERT INTO provenances VALUES ('1', '{"torch": "2.13.0"}', '3.11.9', '2.13.0+cpu', 'old', '{}');
-INSERT INTO cells VALUES ('toy_breaks', '', '4.50.0', 'bf16', 'cpu', 'a', 'b', 1, 'fails',
-    'ValueError', 'it breaks', 'ValueError: it breaks', '', '', 'yes', '{}', '{}', 0, 1, 0.25, '',
-    '20261101T000000-000001', '1');
-PRAGMA user_version=1;
-"""
-"""A store as the first format had it, with a row."""
 
 
 def row(
@@ -205,22 +182,6 @@ def test_what_others_measure_later_disputes_again_what_was_settled(tmp_path: Pat
     assert [side.outcome for side in found.sides] == [Outcome.FAILS, Outcome.PASSES]
 
 
-def test_a_store_of_the_first_format_is_taken_over_with_its_rows(tmp_path: Path) -> None:
-    path = tmp_path / "evidence.sqlite"
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.executescript(FORMAT_1)
-    said: list[str] = []
-    store = Store(path, said.append)
-    store.take([row(name="toy_other")])
-    found = [(one.cell.case, one.provenance.hardware, one.source) for one in store.rows()]
-    store.close()
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-
-    assert found == [("toy_breaks", "old", LOCAL), ("toy_other", "there", MERGED)]
-    assert (version, said) == (VERSION, [])
-
-
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Paths:
     """Return a checkout with one real case, of which nothing is published."""
@@ -300,11 +261,11 @@ def test_a_rehearsal_says_the_same_and_writes_nothing(places: Paths, tmp_path: P
         for name, outcome in (("one", Outcome.PASSES), ("other", Outcome.FAILS))
     ]
     rehearsed = merging(places, *files, dry_run=True)
-    empty = rows_of(places)
+    was_made = places.store.exists()
     done = merging(places, *files)
 
     assert rehearsed == (done[0], [*done[1], "Nothing was written."])
-    assert empty == []
+    assert not was_made
 
 
 def test_a_published_set_is_merged_with_what_it_ran_on(places: Paths, tmp_path: Path) -> None:
@@ -404,9 +365,9 @@ def test_a_whole_split_is_merged(places: Paths, tmp_path: Path) -> None:
     assert (code, len(rows_of(places))) == (ExitCode.AS_EXPECTED, 2)
 
 
-@pytest.mark.parametrize(("whole", "dry_run"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("whole", [True, False])
 def test_whoever_writes_waits_for_no_file_that_is_read(
-    places: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, whole: bool, dry_run: bool
+    places: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, whole: bool
 ) -> None:
     files = [
         stored(tmp_path / f"{number}.sqlite", real(Outcome.PASSES, release=release), shards=[one])
@@ -422,10 +383,10 @@ def test_whoever_writes_waits_for_no_file_that_is_read(
             yield found
 
     monkeypatch.setattr(answers, "checked", watched)
-    merging(places, *files, whole=whole, dry_run=dry_run)
+    merging(places, *files, whole=whole)
 
     assert read == ["0.sqlite", "1.sqlite"]
-    assert len(rows_of(places)) == (0 if dry_run else 2)
+    assert len(rows_of(places)) == 2
 
 
 def test_a_whole_with_a_file_that_cannot_be_read_is_not_merged(

@@ -148,23 +148,43 @@ def test_of_a_cell_that_was_measured_twice_the_later_row_counts(tmp_path: Path) 
     assert compared(one, other) is ExitCode.AS_EXPECTED
 
 
-def test_rows_that_their_writer_has_not_yet_put_into_the_store_are_read(tmp_path: Path) -> None:
-    folder, live = tmp_path / "copy", tmp_path / "live.sqlite"
+def _copied(live: Path, folder: Path) -> Path:
+    """Copy a store with what its writer has beside it; return where it is."""
     folder.mkdir()
-    store = Store(live, pytest.fail)
-    store.put(seen(at=cell("4.50.0")), seen(at=cell("4.51.0")))
-    for path in (live, live.with_name("live.sqlite-wal")):
+    for path in live.parent.glob("live.sqlite*"):
         shutil.copy(path, folder)
-    store.close()
-    before = listed(folder)
-    found = read_store(folder / "live.sqlite")
+    return folder / live.name
+
+
+def test_rows_that_an_earlier_version_left_in_a_log_are_read(tmp_path: Path) -> None:
+    live = stored(tmp_path / "live.sqlite", seen(at=cell("4.50.0")))
+    with contextlib.closing(sqlite3.connect(live, isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("UPDATE cells SET environment='4.51.0'")
+        copy = _copied(live, tmp_path / "copy")
+    before = listed(copy.parent)
+
+    assert len(before) == 3
+    assert [(row.cell.environment, row.source) for row in read_store(copy)] == [
+        ("4.51.0", "live.sqlite")
+    ]
+    assert listed(copy.parent) == before
+
+
+def test_what_a_killed_writer_left_half_written_is_not_read(tmp_path: Path) -> None:
+    rows = [dataclasses.replace(seen(at=cell(name=f"a{n}")), output="x" * 5000) for n in range(99)]
+    live = stored(tmp_path / "live.sqlite", *rows)
+    with contextlib.closing(sqlite3.connect(live, isolation_level=None)) as database:
+        database.execute("PRAGMA cache_size=1")
+        database.execute("BEGIN")
+        database.execute("UPDATE cells SET output='half written' || output")
+        copy = _copied(live, tmp_path / "copy")
+    before = listed(copy.parent)
 
     assert len(before) == 2
-    assert [(row.cell.environment, row.source) for row in found] == [
-        ("4.50.0", "live.sqlite"),
-        ("4.51.0", "live.sqlite"),
-    ]
-    assert listed(folder) == before
+    assert b"half written" in copy.read_bytes()
+    assert {row.output for row in read_store(copy)} == {"x" * 5000}
+    assert listed(copy.parent) == before
 
 
 # Bad input --------------------------------------------------------------------------------------

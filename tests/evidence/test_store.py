@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import os
 import signal
 import sqlite3
@@ -22,7 +21,7 @@ from programs import PATIENCE, started
 
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence import database
-from repromatrix.runner.evidence.database import LATER, VERSION
+from repromatrix.runner.evidence.database import VERSION
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import not_built
 from repromatrix.runner.model.cell import Cell
@@ -46,11 +45,6 @@ for number in range(int(sys.argv[2]), int(sys.argv[3])):
     store.put(seen(at=cell(name=f"toy_{number}")))
     print(number, flush=True)
 """
-
-
-def modes(store: Store) -> list[object]:
-    names = ("journal_mode", "synchronous", "locking_mode")
-    return [store._db.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
 
 
 @pytest.fixture
@@ -290,11 +284,14 @@ def test_a_row_that_another_run_adds_while_we_read_lacks_nothing(path: Path) -> 
         assert len(list(reader.rows())) > len(rows)
 
 
-def test_a_store_of_a_newer_version_is_kept_aside_and_said_so(path: Path) -> None:
+@pytest.mark.parametrize(("version", "age"), [(VERSION + 1, "a newer"), (2, "an earlier")])
+def test_a_store_of_another_version_is_kept_aside_and_said_so(
+    path: Path, version: int, age: str
+) -> None:
     with opened(path) as store:
         store.put(seen())
     with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute(f"PRAGMA user_version={VERSION + 1}")
+        database.execute(f"PRAGMA user_version={version}")
     before = path.read_bytes()
     said: list[str] = []
     store = Store(path, said.append)
@@ -303,7 +300,7 @@ def test_a_store_of_a_newer_version_is_kept_aside_and_said_so(path: Path) -> Non
 
     expected = [
         (
-            f"evidence.sqlite was written by a newer version (format {VERSION + 1}, this one reads"
+            f"evidence.sqlite was written by {age} version (format {version}, this one reads"
             f" {VERSION}); it is kept as evidence.sqlite.kept-1 and a new store is begun."
         )
     ]
@@ -311,29 +308,6 @@ def test_a_store_of_a_newer_version_is_kept_aside_and_said_so(path: Path) -> Non
 
     assert expected == actual
     assert (rows, path.with_name("evidence.sqlite.kept-1").read_bytes()) == ([], before)
-
-
-def test_a_store_of_the_second_format_is_taken_over_and_what_is_merged_again_stays_the_same(
-    path: Path,
-) -> None:
-    there = dataclasses.replace(seen().provenance, hardware="there", run="20261101T000000-000001")
-    merged = dataclasses.replace(seen(at=cell(name="toy_b")), provenance=there)
-    with opened(path) as store:
-        store.put(seen(at=cell(name="toy_a")))
-        store.take([merged])
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        for table, column in itertools.product(("cells", "merged"), LATER):
-            database.execute(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}")
-        database.execute("PRAGMA user_version=2")
-    memory = MemoryUse(peak=310, limit=4096)
-    with opened(path) as store:
-        again = store.take([merged])
-        store.put(dataclasses.replace(seen(at=cell(name="toy_c")), memory=memory))
-
-    found = {row.cell.case: row.memory for row in stored(path)}
-
-    assert found == {"toy_a": None, "toy_b": None, "toy_c": memory}
-    assert (again.new, again.newer) == (0, 0)
 
 
 def test_a_file_that_is_no_store_is_kept_aside_each_time_under_a_name_of_its_own(
@@ -398,7 +372,6 @@ def test_a_store_that_somebody_holds_is_not_damaged(
     with opened(path) as store:
         store.put(seen())
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("PRAGMA journal_mode=DELETE")
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(RunnerError, match=r"evidence.sqlite: another program has"):
             Store(path, print)
@@ -448,45 +421,6 @@ def test_a_row_that_holds_what_no_row_of_ours_does_is_told_by_whoever_reads_it(
         assert str(caught.value).startswith(told)
 
 
-@pytest.mark.parametrize(
-    ("kinds", "expected"),
-    [
-        ({"/": "ext4"}, False),
-        ({"/": "ext4", "/home": "nfs4"}, True),
-        ({"/": "ext4", "/home": "fuse.sshfs"}, True),
-        ({"/": "fuse.fuse-overlayfs"}, False),
-        ({"/": "ext4", "/hom": "nfs4"}, False),
-        ({"/": "nfs", "/home": "tmpfs"}, False),
-        ({}, False),
-    ],
-)
-def test_what_other_machines_may_see_is_known_by_its_mount(
-    tmp_path: Path, kinds: dict[str, str], *, expected: bool
-) -> None:
-    lines = [
-        f"{number} 1 0:{number} / {place} rw shared:1 - {kind} host:/x rw"
-        for number, (place, kind) in enumerate(kinds.items())
-    ]
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text("\n".join(lines))
-
-    assert expected == database.on_network(Path("/home/x/evidence.sqlite"), mounts)
-
-
-def test_on_a_network_a_journal_takes_the_place_of_the_log(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with opened(path) as store:
-        store.put(seen())
-        here = modes(store)
-    monkeypatch.setattr(database, "on_network", lambda _: True)
-    with opened(path) as store:
-        there = modes(store)
-
-    assert (here, there) == (["wal", 1, "normal"], ["delete", 2, "normal"])
-    assert stored(path) == [seen()]
-
-
 def test_the_next_confirmation_goes_on_with_the_seed_of_the_last(path: Path) -> None:
     with contextlib.closing(Store(path, pytest.fail)) as store:
         assert store.seed() is None
@@ -496,3 +430,15 @@ def test_the_next_confirmation_goes_on_with_the_seed_of_the_last(path: Path) -> 
     with contextlib.closing(Store(path, pytest.fail)) as store:
         assert store.seed() == 7
         assert store.confirmations(7) == {"first", "third"}
+
+
+def test_a_store_with_a_log_is_written_without_one_from_now_on(path: Path) -> None:
+    with opened(path) as store:
+        store.put(seen())
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
+    with opened(path) as store:
+        store.put(seen(at=cell(name="toy_b")))
+        assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+    assert len(stored(path)) == 2
