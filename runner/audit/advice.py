@@ -185,7 +185,7 @@ def _contradicted(
                 for precision in question.precisions:
                     cell = Cell(case.name, PLAIN, environment.name, precision, question.device)
                     if known.fails(cell):
-                        yield known.seen[cell]
+                        yield known.row(cell)
 
 
 def _block(good: Sequence[int]) -> range:
@@ -216,7 +216,7 @@ def _exclusions(
     ) -> Exclusion:
         cited = [(each, each.failing[0]) for each in releases if each.failing]
         cited = cited or [(each, each.passing[0]) for each in neighbours]
-        rows = tuple(known.seen[cell(each.release, spot)] for each, spot in cited)
+        rows = tuple(known.row(cell(each.release, spot)) for each, spot in cited)
         return Exclusion(clause=clause, releases=tuple(releases), cites=rows)
 
     def cell(release: str, spot: Spot) -> Cell:

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from packaging.version import Version
 
-from repromatrix.runner import project
 from repromatrix.runner.audit import index
 from repromatrix.runner.audit.index import EvidenceIndex
-from repromatrix.runner.audit.known import KnownEvidence, known
+from repromatrix.runner.audit.known import KnownEvidence
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import AuditQuestion, named
 from repromatrix.runner.audit.settings import (
@@ -21,14 +20,13 @@ from repromatrix.runner.audit.settings import (
     find_settings,
     readdressed,
 )
-from repromatrix.runner.audit.torches import release_of, torch_requirements
+from repromatrix.runner.audit.torches import release_of
 from repromatrix.runner.errors import Problem, RunnerError, refuse
-from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.published import Keep
 from repromatrix.runner.evidence.snapshot import newest, today
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.cell import Source
-from repromatrix.runner.model.environment_name import under_torch, with_torch
+from repromatrix.runner.model.environment_name import with_torch
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
@@ -41,7 +39,6 @@ from repromatrix.runner.planning.selection import (
     select,
     split,
 )
-from repromatrix.runner.project import Project
 
 _NEIGHBOURS = 3
 _IGNORE = "--ignore"
@@ -50,7 +47,7 @@ _IGNORE = "--ignore"
 class Asked(NamedTuple):
     """What is asked of which evidence, by the caller and by the settings of the project."""
 
-    loaded: Project | EvidenceIndex
+    loaded: EvidenceIndex
     question: AuditQuestion
     models: Sequence[str]
     """As they were named, also those that no case is about."""
@@ -75,7 +72,7 @@ def asked(  # noqa: PLR0913 - what is typed, where, and what stands for it
     used = find_settings(beside, today())
     used = used.without(*but) if used else None
     request = used.filled(typed) if used else typed
-    loaded = index.load(paths) or project.load(paths, code=False)
+    loaded = index.load(paths)
     try:
         question = _question(loaded, request, ignore, otherwise_known, used)
     except RunnerError as error:
@@ -89,7 +86,7 @@ def asked(  # noqa: PLR0913 - what is typed, where, and what stands for it
 
 
 def _question(
-    loaded: Project | EvidenceIndex,
+    loaded: EvidenceIndex,
     request: SelectionRequest,
     ignore: Sequence[str],
     otherwise_known: Callable[[str], bool],
@@ -129,7 +126,7 @@ def _ignored(ignore: Sequence[str], used: UsedSettings | None, names: list[str])
 
 
 def known_of(
-    loaded: Project | EvidenceIndex,
+    loaded: EvidenceIndex,
     question: AuditQuestion,
     warn: Callable[[str], None],
     installed: Installed | None = None,
@@ -141,28 +138,7 @@ def known_of(
     """
     names = {case.name for case in question.chosen(loaded.cases)}
     torch, keep = _torch(installed), _wanted(loaded, question, installed)
-    keep_other = _wanted_under(torch, keep, loaded) if torch else None
-    local = _local(loaded.paths, warn, names, keep)
-    if isinstance(loaded, EvidenceIndex) and not any(
-        under_torch(row.cell.environment) for row in local
-    ):
-        lines = loaded.lines(names, keep, keep_other)
-        held = {name for cells in lines[1].values() for name in cells}
-        torches = _telling_torches(loaded, names, held, torch) if torch else []
-        found = loaded.known(lines, torches, torch, local)
-    else:
-        from repromatrix.runner.evidence import answers  # noqa: PLC0415 - an index does without
-
-        if isinstance(loaded, EvidenceIndex):  # it holds no environments that are only local
-            loaded = project.load(loaded.paths, code=False)
-        rows = [*answers.published_rows(loaded.paths, names, keep), *local]
-        if keep_other:
-            rows += answers.under_torches(loaded.paths, names, keep_other)
-            held = {row.cell.environment for row in rows}
-            torches = _telling_torches(loaded, names, held, torch)
-            loaded = project.with_torches(loaded, torches)
-        commits = known_commits(loaded.paths).values()
-        found = known(loaded.cases, loaded.environments, rows, commits, torch)
+    found = loaded.known(names, keep, torch, _local(loaded.paths, warn, names, keep))
     return dataclasses.replace(found, snapshot=newest(loaded.paths.published, question.device))
 
 
@@ -183,29 +159,7 @@ def _torch(installed: Installed | None) -> str:
     return str(release_of(TORCH, version)) if version else ""
 
 
-def _telling_torches(
-    loaded: Project | EvidenceIndex, names: Collection[str], held: Collection[str], torch: str
-) -> list[str]:
-    """Return which of some environments are under that torch, or under any that is asked for.
-
-    That is where a case depends on torch.
-    """
-    is_asked = any(torch_requirements(loaded.cases[name]) for name in names)
-    other = loaded.matrix.torch.other(torch)
-    unusable = [with_torch(name, torch) for name in other.unimportable] if other else []
-    return [
-        *unusable,
-        *(
-            name
-            for name in project.torches_in(loaded.matrix, loaded.names, held)
-            if is_asked or (under_torch(name) or ("", ""))[1] == torch
-        ),
-    ]
-
-
-def _wanted(
-    loaded: Project | EvidenceIndex, question: AuditQuestion, installed: Installed | None
-) -> Keep:
+def _wanted(loaded: EvidenceIndex, question: AuditQuestion, installed: Installed | None) -> Keep:
     near = _near(installed, loaded) if installed else frozenset()
     torches = [_torch(installed), *(torch.version for torch in loaded.matrix.torch.others)]
     near |= {with_torch(name, torch) for name in near for torch in torches}
@@ -227,26 +181,7 @@ def _wanted(
     return keep
 
 
-def _wanted_under(torch: str, keep: Keep, loaded: Project | EvidenceIndex) -> Keep:
-    """Return what to keep of evidence under other torches: without that one only what it decides.
-
-    Of a case that depends on torch another one may answer; the others are asked under ours.
-    """
-    ours = {with_torch(name, torch) for name in loaded.environments}
-    depending = {name for name, case in loaded.cases.items() if torch_requirements(case)}
-
-    def keep_under(
-        case: str, workaround: str, precision: Precision, device: Device
-    ) -> Collection[str] | None:
-        wanted = keep(case, workaround, precision, device)
-        if case in depending:
-            return wanted
-        return ours if wanted is None else ours & {*wanted}
-
-    return keep_under
-
-
-def _near(installed: Installed, loaded: Project | EvidenceIndex) -> frozenset[str]:
+def _near(installed: Installed, loaded: EvidenceIndex) -> frozenset[str]:
     """Return the environments of the releases on both sides of a version."""
     if not installed.version(TRANSFORMERS):
         return frozenset()

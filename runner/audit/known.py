@@ -65,6 +65,8 @@ class MeasuredCell(NamedTuple):
 
 Lines = Mapping[Line, Mapping[str, MeasuredCell]]
 """What was measured, by case, workaround, precision and device, then by environment."""
+OtherLines = Mapping[Line, Mapping[str, MeasuredCell | None]]
+"""The same under other torches; None where no row is current."""
 _NOTHING: Mapping[str, MeasuredCell] = MappingProxyType({})
 
 
@@ -94,36 +96,6 @@ def measured_on(
     return MeasuredCell(CellResult(fails, declines, why), ran)
 
 
-class SeenRows(Mapping[Cell, Observation]):
-    """The current row of each measured cell, read when it is asked for."""
-
-    def __init__(
-        self, lines: Lines, moved: Mapping[Cell, Cell], row_of: Callable[[Cell], Observation]
-    ) -> None:
-        """Give the rows of `lines`; for a cell in `moved` the row of another one stands."""
-        self._lines, self._moved, self._row_of = lines, moved, row_of
-
-    def __getitem__(self, cell: Cell) -> Observation:
-        """Return a row; raises KeyError for a cell that was not measured."""
-        if cell.environment not in self._lines.get(cell.line, _NOTHING):
-            raise KeyError(cell)
-        return self._row_of(self.measured_at(cell))
-
-    def measured_at(self, cell: Cell) -> Cell:
-        """Return the cell whose row stands for one."""
-        return self._moved.get(cell, cell)
-
-    def __iter__(self) -> Iterator[Cell]:
-        """Yield the measured cells."""
-        for (case, workaround, precision, device), line in self._lines.items():
-            for name in line:
-                yield Cell(case, workaround, name, precision, device)
-
-    def __len__(self) -> int:
-        """Return how many cells were measured."""
-        return sum(map(len, self._lines.values()))
-
-
 @dataclass(frozen=True, kw_only=True)
 class KnownEvidence:
     """Cases, the environments whose versions never change, and the rows of the one in the other."""
@@ -132,8 +104,10 @@ class KnownEvidence:
     environments: Mapping[str, Environment]
     lines: Lines
     """What was measured of each cell; nothing of contested ones."""
-    seen: SeenRows
-    """The rows of these cells."""
+    row_of: Callable[[Cell], Observation]
+    """Gives the row of one of these cells, as it was measured."""
+    moved: Mapping[Cell, Cell]
+    """Cells for which another one stands, which was measured under another torch."""
     contested: Mapping[Cell, Observation]
     """Cells about which the sources disagree: they answer nothing."""
     commits: tuple[PinnedCommit, ...] = ()
@@ -249,6 +223,10 @@ class KnownEvidence:
         """Return what was measured of a case, by environment."""
         return self.lines.get((case, workaround, precision, device), _NOTHING)
 
+    def row(self, cell: Cell) -> Observation:
+        """Return the row that answers for a measured cell."""
+        return self.row_of(self.moved.get(cell, cell))
+
     def fails(self, cell: Cell) -> bool | None:
         """Return whether a cell fails; None where no result can be relied on."""
         return self.result(cell).fails
@@ -304,12 +282,13 @@ def concluded(  # noqa: PLR0913 - what was measured, and of what
     cases: Mapping[str, Case],
     environments: Mapping[str, Environment],
     ours: Lines,
-    others: Lines,
+    others: OtherLines,
     row_of: Callable[[Cell], Observation],
     *,
     contested: Mapping[Cell, Observation] = MappingProxyType({}),
     commits: Iterable[PinnedCommit] = (),
     torch: str = "",
+    snapshot: Snapshot | None = None,
 ) -> KnownEvidence:
     """Return what is known from current results, `others` being those under other torches.
 
@@ -318,15 +297,19 @@ def concluded(  # noqa: PLR0913 - what was measured, and of what
     alike is known.
     """
     held = still(environments)
-    by_torch = depending(torch, cases, (ours, others), held) if torch else {}
+    under: Lines = {
+        line: {name: cell for name, cell in cells.items() if cell and name in held}
+        for line, cells in others.items()
+    }
+    by_torch = depending(torch, cases, (ours, under), held) if torch else {}
     ours = only_alike(ours, by_torch, held)
-    others = only_alike(others, by_torch, held)
+    under = only_alike(under, by_torch, held)
     lines, moved = dict(ours), {}
-    for line, names in standing_for(torch, ours, others, by_torch, held):
+    for line, names in standing_for(torch, ours, under, by_torch, held):
         case, workaround, precision, device = line
         lines[line] = {
             **ours.get(line, {}),
-            **{at: others[line][name] for at, name in names.items()},
+            **{at: under[line][name] for at, name in names.items()},
         }
         for at, name in names.items():
             cell = Cell(case, workaround, at, precision, device)
@@ -335,13 +318,15 @@ def concluded(  # noqa: PLR0913 - what was measured, and of what
         cases=cases,
         environments=held,
         lines=lines,
-        seen=SeenRows(lines, moved, row_of),
+        row_of=row_of,
+        moved=moved,
         contested={
             cell: row
             for cell, row in contested.items()
             if cell not in moved and is_alike(cell, by_torch, held)
         },
         commits=tuple(row for row in commits if {row.before, row.at} <= held.keys()),
+        snapshot=snapshot,
         torch=torch,
         by_torch=frozenset(by_torch),
     )

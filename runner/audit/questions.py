@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-from repromatrix.runner.audit.known import CellResult, KnownEvidence, SeenRows
+from repromatrix.runner.audit.known import CellResult, KnownEvidence
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.torches import (
     release_of,
@@ -32,8 +32,6 @@ from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from packaging.requirements import Requirement
 
 
@@ -90,17 +88,8 @@ class Says(StrEnum):
     UNKNOWN = "unknown"
 
 
-class _Late:
-    """The cells that an answer rests on, until their rows are asked for."""
-
-    __slots__ = ("_cells", "_seen")
-
-    _cells: Sequence[Cell]
-    _seen: SeenRows
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CellAnswer(_Late):
+class CellAnswer:
     """What is known of one cell of a case at somebody's versions."""
 
     case: str
@@ -114,29 +103,9 @@ class CellAnswer(_Late):
     why: str = ""
     """Why it is unknown or does not apply."""
 
-    @classmethod
-    def resting_on(cls, cells: Sequence[Cell], seen: SeenRows, **facts: Any) -> Self:  # noqa: ANN401 - its fields
-        """Return one whose rows are read when they are asked for: most are never shown."""
-        found = cls(**facts)
-        object.__delattr__(found, "rests_on")  # so that to ask for it is to ask `__getattr__`
-        object.__setattr__(found, "_cells", cells)
-        object.__setattr__(found, "_seen", seen)
-        return found
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> tuple[Observation, ...]:
-            if name != "rests_on":
-                raise AttributeError(name)
-            rows = tuple(map(self._seen.__getitem__, self._cells))
-            object.__setattr__(self, name, rows)
-            return rows
-
     @property
     def measured_in(self) -> tuple[str, ...]:
         """The environments in which the cells were measured that it rests on."""
-        if hasattr(self, "_cells"):
-            return tuple(self._seen.measured_at(cell).environment for cell in self._cells)
         return tuple(row.cell.environment for row in self.rests_on)
 
 
@@ -197,15 +166,14 @@ class Conclusion(NamedTuple):
     def of(self, cell: Callable[[str], Cell], known: KnownEvidence) -> CellAnswer:
         """Return it with the rows that it rests on; `cell` gives that of an environment."""
         case, workaround, _, precision, device = cell("")
-        return CellAnswer.resting_on(
-            [cell(name) for name in self.rests_on],
-            known.seen,
+        return CellAnswer(
             case=case,
             workaround=workaround,
             precision=precision,
             device=device,
             says=self.says,
             level=self.level,
+            rests_on=tuple(known.row(cell(name)) for name in self.rests_on),
             why=self.why,
         )
 

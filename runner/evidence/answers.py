@@ -54,28 +54,21 @@ def opened(paths: Paths, say: Callable[[str], None]) -> Iterator[Store]:
         store.close()
 
 
-def published_rows(
-    paths: Paths, cases: Collection[str] | None = None, keep: Keep | None = None
-) -> list[Observation]:
+def published_rows(paths: Paths, cases: Collection[str] | None = None) -> list[Observation]:
     """Return the published evidence alone, of some cases where they are named."""
-    return list(published.read(paths.published, cases, keep))
+    return list(published.read(paths.published, cases))
 
 
-def under_torches(
-    paths: Paths, cases: Collection[str] | None = None, keep: Keep | None = None
-) -> list[Observation]:
+def under_torches(paths: Paths, cases: Collection[str] | None = None) -> list[Observation]:
     """Return the published evidence under other torches; `both` has what this machine measured."""
-    return list(published.read(paths.torches, cases, keep))
+    return list(published.read(paths.torches, cases))
 
 
 def both(
-    paths: Paths,
-    say: Callable[[str], None],
-    cases: Collection[str] | None = None,
-    keep: Keep | None = None,
+    paths: Paths, say: Callable[[str], None], cases: Collection[str] | None = None
 ) -> list[Observation]:
     """Return published and local evidence; the local comes last, and of two alike is kept."""
-    return [*published_rows(paths, cases, keep), *stored(paths, say, cases, keep)]
+    return [*published_rows(paths, cases), *stored(paths, say, cases)]
 
 
 def stored(

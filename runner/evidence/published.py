@@ -5,17 +5,17 @@ The same evidence always gives the same bytes.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import hashlib
 import io
 import json
+import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -134,56 +134,34 @@ def cell_files(folder: Path, ending: str = "csv") -> Iterator[Path]:
         yield from folder.glob(f"{device}/*.{ending}")
 
 
-def read(
-    folder: Path, cases: Collection[str] | None = None, keep: Keep | None = None
-) -> Iterator[Observation]:
+def read(folder: Path, cases: Collection[str] | None = None) -> Iterator[Observation]:
     """Yield every published cell, or those of some cases; raises RunnerError for a bad file."""
-    for group in read_groups(folder, cases, keep):
-        yield from group.observations()
+    found = PublishedSet(folder)
+    for cells in found.cells(cases):
+        yield from found.rows(cells)
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedCells:
+class PublishedCells(NamedTuple):
     """Cells of a line that did the same, as a file holds them: one row, many environments."""
 
     line: Line
-    seen: Mapping[str, Any]
-    """Fields of `Observation` that all of them share."""
-    ran: Sequence[tuple[str, Provenance, str]]
-    """Each environment, what the cell ran on there, and why that could not be built."""
-
-    def observations(self) -> Iterator[Observation]:
-        """Yield each of them."""
-        case, workaround, precision, device = self.line
-        was_built = self.seen["outcome"] is not Outcome.UNBUILDABLE
-        for name, provenance, reason in self.ran:
-            yield Observation(
-                cell=Cell(case, workaround, name, precision, device),
-                provenance=provenance,
-                reason="" if was_built else reason,
-                **self.seen,
-            )
+    case_digest: str
+    row: PublishedRow
+    names: Sequence[str]
+    """The environments."""
 
 
-def read_groups(
-    folder: Path, cases: Collection[str] | None = None, keep: Keep | None = None
-) -> Iterator[PublishedCells]:
-    """Yield the same in groups: they are fewer, and no row of each cell has to be made."""
-    found = PublishedSet(folder)
-    for path in sorted(cell_files(folder)):
-        if cases is None or path.stem in cases:
-            yield from found.groups(path, keep)
+class _CaseFiles(NamedTuple):
+    """What is published of a case on a device, as its two files have it."""
 
-
-_Ran = Callable[[str, str], tuple[Provenance, str]]
-"""Of an environment and a publication: what the cells of a case ran on, and its reason."""
-
-_CellFile = tuple[_Ran, Mapping[str, Failed], list[list[str]], Iterator[list[str]]]
-"""That, the failures, the lines that were read so far, and the others."""
+    case_digest: str
+    failures: Mapping[str, Any]
+    lines: Mapping[tuple[str, str], list[list[str]]]
+    """The rows by workaround and precision, in their order."""
 
 
 class PublishedSet:
-    """A published set, whose files of cells are read as they are asked for.
+    """A published set; the files of a case are read once, when they are asked for.
 
     Raises RunnerError for a bad file, as do its methods.
     """
@@ -192,109 +170,110 @@ class PublishedSet:
         """Read what was published, and what the environments held."""
         self._folder = folder
         self._publications = read_publications(folder)
-        path = folder / ENVIRONMENTS
-        with addressed(path.name, WRITTEN):
-            rows = map(EnvironmentRow._make, _lines_of(path))
+        with addressed(ENVIRONMENTS, WRITTEN):
+            rows = map(EnvironmentRow._make, _lines_of(folder / ENVIRONMENTS))
             self._environments = {(row.environment, row.publication): row for row in rows}
-        self._ran = functools.cache(self._ran_on)
-        self._files: dict[Path, _CellFile] = {}
+        self._files: dict[tuple[str, str], _CaseFiles] = {}
+        self._provenances: dict[tuple[str, str, str], Provenance] = {}
 
-    def groups(self, path: Path, keep: Keep | None) -> Iterator[PublishedCells]:
-        """Yield the cells of a file in groups."""
-        ran_case, failures = self._about(path)
-        with addressed(f"{path.parent.name}/{path.name}", WRITTEN):
-            yield from _groups(path, _lines_of(path), keep, ran_case, failures)
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is kept of it: what was read, not what follows from that."""
+        return {**self.__dict__, "_provenances": {}}
 
-    def row(self, cell: Cell) -> Observation | None:
-        """Return the row of one cell, None where there is none."""
-        path = self._folder / cell.device / f"{cell.case}.csv"
-        with addressed(f"{path.parent.name}/{path.name}", WRITTEN):
-            if path not in self._files:
-                self._files[path] = (*self._about(path), [], _lines_of(path))
-            ran_case, failures, read_lines, rest = self._files[path]
-            wanted = {cell.environment}
+    def cells(self, cases: Collection[str] | None = None) -> Iterator[PublishedCells]:
+        """Yield the published cells in groups, or those of some cases."""
+        for path in sorted(cell_files(self._folder)):
+            if cases is None or path.stem in cases:
+                device = Device(path.parent.name)
+                with in_table(path.stem, device):
+                    digest, _, lines = self._read(path.stem, device)
+                    for (workaround, word), rows in lines.items():
+                        line = (path.stem, workaround, Precision(word), device)
+                        for row in map(PublishedRow._make, rows):
+                            yield PublishedCells(line, digest, row, row.releases.split())
 
-            def is_of_cell(line: Sequence[str]) -> bool:
-                is_line = line[0] == cell.workaround and line[1] == cell.precision
-                return is_line and cell.environment in line[2].split()
+    def of(self, cell: Cell) -> Iterator[Observation]:
+        """Yield the rows of one cell: one, none, or after a bad merge several."""
+        with in_table(cell.case, cell.device):
+            digest, _, lines = self._read(cell.case, cell.device)
+            for fields in lines.get((cell.workaround, cell.precision), ()):
+                row = PublishedRow._make(fields)
+                if cell.environment in row.releases.split():
+                    yield from self.rows(PublishedCells(cell.line, digest, row, [cell.environment]))
 
-            for line in chain(read_lines, _kept(rest, read_lines)):
-                if is_of_cell(line):
-                    groups = _groups(path, [line], lambda *_: wanted, ran_case, failures)
-                    return next(next(groups).observations())
-        return None
+    def held(self, name: str, publication: str) -> EnvironmentRow:
+        """Return what an environment held when a publication measured it."""
+        return self._environments[name, publication]
 
-    def _about(self, path: Path) -> tuple[_Ran, Mapping[str, Failed]]:
-        with addressed(f"{path.parent.name}/{path.stem}.json", WRITTEN):
-            about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-            ran_case = functools.partial(self._ran, str(about["case-digest"]))
-            return ran_case, {name: _failed(failure) for name, failure in about["failures"].items()}
+    def _read(self, case: str, device: str) -> _CaseFiles:
+        """Return what the files of a case hold; nothing where there is no table."""
+        if (case, device) not in self._files:
+            path = self._folder / device / f"{case}.csv"
+            lines: dict[tuple[str, str], list[list[str]]] = {}
+            for fields in _lines_of(path):
+                # Many rows say the same: it is kept once, in memory and in what is made of it.
+                lines.setdefault((fields[0], fields[1]), []).append([*map(sys.intern, fields)])
+            digest, failures = "", {}
+            if path.exists():
+                with addressed(f"{device}/{case}.json", WRITTEN):
+                    about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+                    digest, failures = str(about["case-digest"]), dict(about["failures"])
+            self._files[case, device] = _CaseFiles(digest, failures, lines)
+        return self._files[case, device]
 
-    def _ran_on(self, case_digest: str, name: str, publication: str) -> tuple[Provenance, str]:
-        """Return what the cells of a case ran on, and why that could not be built."""
-        row = self._environments[name, publication]
-        provenance = Provenance(
-            case_digest=case_digest,
-            environment_digest=row.digest,
-            packages=_packages(row),
-            python=row.python,
-            torch_build=row.torch,
-            hardware=self._publications[publication].hardware,
-            protocol=MEASURED,
-            run=publication,
-        )
-        return provenance, row.reason
+    def rows(self, cells: PublishedCells) -> Iterator[Observation]:
+        """Yield the cells of a group."""
+        (case, workaround, precision, device), digest, row, names = cells
+        with in_table(case, device):
+            failures = self._read(case, device).failures
+            failed = _failed(failures[row.failure]) if row.failure in failures else None
+            outcome, exercised = Outcome(row.outcome), Exercised(row.exercised)
+            was_built = outcome is not Outcome.UNBUILDABLE
+            computed, measured = _numbers(row.computed, int), _numbers(row.measured, float)
+            unstable = "unstable" in row.flags.split()
+            for name in names:
+                yield Observation(
+                    cell=Cell(case, workaround, name, precision, device),
+                    outcome=outcome,
+                    provenance=self._ran_on(digest, name, row.publication),
+                    source=row.publication,
+                    failed=failed,
+                    reason="" if was_built else self.held(name, row.publication).reason,
+                    exercised=exercised,
+                    computed=computed,
+                    measured=measured,
+                    unstable=unstable,
+                )
+
+    def _ran_on(self, case_digest: str, name: str, publication: str) -> Provenance:
+        """Return what cells of a case ran on; those of all precisions and workarounds share it."""
+        key = (case_digest, name, publication)
+        if key not in self._provenances:
+            held = self.held(name, publication)
+            self._provenances[key] = Provenance(
+                case_digest=case_digest,
+                environment_digest=held.digest,
+                packages=_packages(held),
+                python=held.python,
+                torch_build=held.torch,
+                hardware=self._publications[publication].hardware,
+                protocol=MEASURED,
+                run=publication,
+            )
+        return self._provenances[key]
+
+
+def in_table(case: str, device: str) -> contextlib.AbstractContextManager[None]:
+    """Let errors in a block name the table of a case."""
+    return addressed(f"{device}/{case}.csv", WRITTEN)
 
 
 def _lines_of(path: Path) -> Iterator[list[str]]:
-    if not path.exists():
-        return
-    with path.open(newline="", encoding="utf-8") as file:
-        text = file.read()
-    lines = csv.reader(io.StringIO(text, newline=""))
-    next(lines, None)
-    yield from lines
-
-
-def _kept(lines: Iterable[list[str]], read_lines: list[list[str]]) -> Iterator[list[str]]:
-    """Yield lines, each once it is among those that were read."""
-    for line in lines:
-        read_lines.append(line)
-        yield line
-
-
-def _groups(
-    path: Path,
-    every: Iterable[list[str]],
-    keep: Keep | None,
-    ran: _Ran,
-    failures: Mapping[str, Failed],
-) -> Iterator[PublishedCells]:
-    """Yield the wanted cells of a file's lines; what is not wanted is not taken apart."""
-    case, device = path.stem, Device(path.parent.name)
-    for (workaround, word), lines in groupby(every, key=itemgetter(0, 1)):
-        precision = Precision(word)
-        line = (case, workaround, precision, device)
-        wanted = None if keep is None else keep(*line)
-        for row in map(PublishedRow._make, lines) if wanted is None or wanted else ():
-            names = row.releases.split()
-            if wanted is not None:
-                names = [name for name in names if name in wanted]
-            if names:
-                ran_on = [(name, *ran(name, row.publication)) for name in names]
-                yield PublishedCells(line, _common(row, failures), ran_on)
-
-
-def _common(row: PublishedRow, failures: Mapping[str, Failed]) -> dict[str, Any]:
-    return {
-        "outcome": Outcome(row.outcome),
-        "source": row.publication,
-        "failed": failures.get(row.failure),
-        "exercised": Exercised(row.exercised),
-        "computed": _numbers(row.computed, int),
-        "measured": _numbers(row.measured, float),
-        "unstable": "unstable" in row.flags.split(),
-    }
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = csv.reader(io.StringIO(file.read(), newline=""))
+        next(lines, None)
+        yield from lines
 
 
 def _failed(failure: Mapping[str, Any]) -> Failed:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import BREAKS, case, cell, provenance, seen, what_is_known
+from factories import BREAKS, case, cell, provenance, rows_of, seen, what_is_known
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
@@ -109,7 +109,7 @@ def test_where_none_passes_all_the_one_that_comes_nearest_is_named() -> None:
     line = what_is_known({"4.49.0": FAILS, "4.50.0": FAILS}, toy)
     ran = provenance(toy, line.environments["4.49.0"])
     fp16 = seen(PASSES, cell("4.49.0", Precision.FP16), ran=ran)
-    rows = [*line.seen.values(), fp16]
+    rows = [*rows_of(line).values(), fp16]
     found = advise(known_of({toy.name: toy}, line.environments, rows), asked)
 
     assert text(found).splitlines()[2] == "The fewest fail on 4.49.0: toy_breaks (bf16)."
@@ -165,7 +165,7 @@ def _pair(**pairs: Outcome) -> KnownEvidence:
         for pair, one in pairs.items()
     ]
     environments = known.environments
-    return known_of({toy.name: toy}, environments, [*known.seen.values(), *rows])
+    return known_of({toy.name: toy}, environments, [*rows_of(known).values(), *rows])
 
 
 PAIRED = """

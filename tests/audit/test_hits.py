@@ -15,6 +15,7 @@ from factories import (
     failed,
     installed,
     provenance,
+    rows_of,
     seen,
     what_is_known,
 )
@@ -74,7 +75,7 @@ def helped() -> KnownEvidence:
     line = what_is_known(LINE, toy)
     ran = provenance(toy, line.environments["4.50.0"])
     tried = [seen(one, cell(workaround=name), ran=ran) for name, one in TRIED.items()]
-    return known({toy.name: toy}, line.environments, [*line.seen.values(), *tried])
+    return known({toy.name: toy}, line.environments, [*rows_of(line).values(), *tried])
 
 
 def test_a_hit_names_what_it_rests_on_the_nearest_versions_and_what_works_there() -> None:

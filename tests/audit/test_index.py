@@ -1,24 +1,33 @@
-"""The index gives the answers that the files give, and is left where it could not."""
+"""The index gives the answers that all rows give, and is made anew where it could not be kept."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import hashlib
+import dataclasses
 import os
 import pickle
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import BREAKS, case_text, installed
+from factories import BREAKS, case_text, cell, installed, provenance, seen
 from small_checkout import Toy, checkout
 
 from repromatrix.runner import project
 from repromatrix.runner.audit import asking, index, render, render_advice
 from repromatrix.runner.audit.advice import advise
 from repromatrix.runner.audit.hits import Audit, audit
+from repromatrix.runner.audit.index import EvidenceIndex
+from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.cli.audit import told
 from repromatrix.runner.document import write
 from repromatrix.runner.errors import RunnerError
+from repromatrix.runner.evidence import answers as evidence
+from repromatrix.runner.evidence import kept
+from repromatrix.runner.evidence.commits import known_commits
+from repromatrix.runner.evidence.snapshot import newest
+from repromatrix.runner.evidence.store import Store
+from repromatrix.runner.model.outcomes import Outcome
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest
 
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from repromatrix.runner.audit.packages import Installed
+    from repromatrix.runner.model.observation import Observation
 
 FORMATS = ("json", "text", "markdown", "sarif", "github")
 FAILS = "+-++++"
@@ -50,10 +60,31 @@ def answers(paths: Paths, mine: Installed) -> dict[str, str]:
     }
 
 
+def of_all_rows(
+    loaded: EvidenceIndex,
+    names: set[str],
+    _keep: object,
+    torch: str,
+    local: list[Observation],
+) -> KnownEvidence:
+    """Return what is known when every row is read and the rule of all decides."""
+    rows = [*evidence.published_rows(loaded.paths, names), *local]
+    checkout_ = project.load(loaded.paths, code=False)
+    if torch:
+        rows += evidence.under_torches(loaded.paths, names)
+        held = {row.cell.environment for row in rows}
+        checkout_ = project.with_torches(checkout_, loaded._telling(names, held, torch))
+    commits = known_commits(loaded.paths).values()
+    found = known(checkout_.cases, checkout_.environments, rows, commits, torch)
+    return dataclasses.replace(found, snapshot=newest(loaded.paths.published))
+
+
 def from_files(paths: Paths, mine: Installed) -> dict[str, str]:
-    """Return the same without an index."""
+    """Return the same from all rows, without an index."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(index, "load", lambda _: None)
+        patch.setattr(kept, "read", lambda *_: None)
+        patch.setattr(kept, "keep", lambda *_: None)
+        patch.setattr(EvidenceIndex, "known", of_all_rows)
         return answers(paths, mine)
 
 
@@ -147,19 +178,6 @@ def test_what_is_changed_is_read_again(paths: Paths, file: str, old: str, new: s
     assert told_of(answers) == told_of(from_files)
 
 
-class Hostile:
-    """Something that calls what it likes where it is read."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (os.mkdir, ("hostile",))
-
-
-def _signed(kept: bytes, content: bytes) -> bytes:
-    """Return an index of the same state that holds something else."""
-    head = kept[: kept.index(b"\n") + 1 + 32]
-    return head + hashlib.sha256(content).digest() + content
-
-
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "nothing": lambda _: b"",
     "cut off": lambda kept: kept[:-100],
@@ -167,24 +185,18 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "more": lambda kept: kept + b"\0",
     "garbage": lambda kept: b"\0" * len(kept),
     "one byte": lambda kept: kept[:-200] + bytes([kept[-200] ^ 1]) + kept[-199:],
-    "another version": lambda kept: kept.replace(b"index 1", b"index 2", 1),
-    "of something else": lambda kept: kept[:25] + bytes([kept[25] ^ 1]) + kept[26:],
-    "hostile": lambda kept: _signed(kept, pickle.dumps(Hostile())),
-    "no index": lambda kept: _signed(kept, pickle.dumps({"cases": {}})),
+    "of something else": lambda kept: bytes([kept[0] ^ 1]) + kept[1:],
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_is_damaged_is_made_again(
-    paths: Paths, damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    paths: Paths, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     expected = answers(paths, MINE)
-    kept = place(paths).read_bytes()
-    place(paths).write_bytes(DAMAGES[damage](kept))
+    place(paths).write_bytes(DAMAGES[damage](place(paths).read_bytes()))
 
     assert answers(paths, MINE) == expected
-    assert not (tmp_path / "hostile").exists()
     monkeypatch.setattr(project, "load", unread)
     assert answers(paths, MINE) == expected
 
@@ -241,27 +253,25 @@ def test_of_two_rows_of_a_cell_the_rule_of_all_answers(paths: Paths) -> None:
     _, _, releases, *_ = passing.split(",")
     path.write_text("".join([*lines, passing.replace(releases, failing.split(",")[2])]))
 
-    assert index.load(paths) is None
     assert answers(paths, MINE) == from_files(paths, MINE)
     assert not asked(paths, MINE).hits
 
 
-def test_a_row_that_changed_meanwhile_is_not_shown(paths: Paths) -> None:
-    answers(paths, MINE)
-    [clear] = (cell for cell in asked(paths, installed("4.51.0")).clear if cell.precision == "bf16")
-    path = paths.published / "cpu" / "toy_breaks.csv"
-    path.write_text(path.read_text().replace("passes", "fails"))
+def test_what_only_this_machine_measured_under_another_torch_counts(paths: Paths) -> None:
+    loaded = project.with_torches(project.load(paths), ["4.50.0+torch2.8.0"])
+    toy, held = loaded.cases["toy_breaks"], loaded.environments["4.50.0+torch2.8.0"]
+    row = seen(Outcome.PASSES, cell(held.name, name=toy.name), ran=provenance(toy, held))
+    with contextlib.closing(Store(paths.store, print)) as store:
+        store.put(row)
+    mine = installed("4.50.0", torch="2.8.0")
 
-    assert clear.measured_in == ("4.51.0",)
-    with pytest.raises(RunnerError, match="it changed while it was read"):
-        _ = clear.rests_on
+    assert answers(paths, mine) == from_files(paths, mine)
+    assert [cell.rests_on for cell in asked(paths, mine).clear if cell.precision == "bf16"] == [
+        (row,)
+    ]
 
 
-def test_rows_are_those_of_the_files_once_they_are_asked_for(paths: Paths) -> None:
-    late = asked(paths, MINE).clear[0]
-    copied = pickle.loads(pickle.dumps(asked(paths, MINE).clear[0]))  # noqa: S301 - our own
+def test_an_answer_can_be_copied(paths: Paths) -> None:
+    answer = asked(paths, MINE).clear[0]
 
-    assert late == copied == copy.deepcopy(late)
-    assert copied.measured_in == late.measured_in == (copied.rests_on[0].cell.environment,)
-    with pytest.raises(AttributeError):
-        _ = late.nothing  # type: ignore[attr-defined]
+    assert answer == pickle.loads(pickle.dumps(answer)) == copy.deepcopy(answer)  # noqa: S301 - our own

@@ -7,7 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from factories import BREAKS, case, cell, environment, failed, provenance, seen
+from factories import BREAKS, case, cell, environment, failed, provenance, rows_of, seen
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -147,7 +147,7 @@ def test_bisect_audit_planning_and_the_page_have_the_same_row(rows: list[Observa
     known = answering_rows(rows, CASES, HELD)
     grid = Grid(cases=CASES, environments=HELD, precisions=[Precision.BF16], devices=[Device.CPU])
 
-    assert ({**audited.seen}, bisected) == (expected, expected)
+    assert (rows_of(audited), bisected) == (expected, expected)
     assert {*audited.contested} == {*contested} == ({cell()} if today and found.sides else set())
     assert audited.fails(cell()) is (fails(found) if counts else None)
     assert answered(known.get(cell()), TOY, HERE) is counts

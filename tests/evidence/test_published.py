@@ -11,7 +11,13 @@ from factories import cell, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repromatrix.runner.evidence.published import Publication, read, read_publications, write
+from repromatrix.runner.evidence.published import (
+    Publication,
+    PublishedSet,
+    read,
+    read_publications,
+    write,
+)
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
@@ -132,7 +138,10 @@ def test_of_what_is_wanted_nothing_is_missing_and_nothing_else_is_read(
         mine = {cell for cell in wanted if cell[:2] == (case, workaround)}
         return {cell.environment for cell in mine if cell[3:] == (precision, device)}
 
-    assert {row.cell for row in read(folder, keep=keep)} == chosen
+    read_set = PublishedSet(folder)
+    assert [row for cell in wanted for row in read_set.of(cell)] == [
+        row for cell in wanted for row in read(folder) if row.cell == cell
+    ]
     with contextlib.closing(Store(folder / "store.sqlite", print)) as store:
         store.put(*found)
         assert {row.cell for row in store.rows(keep=keep)} == chosen

@@ -189,3 +189,13 @@ def what_is_known(
         if outcome is not Outcome.NOT_RUN
     ]
     return known({of.name: of}, held, rows)
+
+
+def rows_of(known: KnownEvidence) -> dict[Cell, Observation]:
+    """Return the row of each cell of which something is known."""
+    cells = (
+        Cell(case_name, workaround, name, precision, device)
+        for (case_name, workaround, precision, device), line in known.lines.items()
+        for name in line
+    )
+    return {at: known.row(at) for at in cells}
