@@ -69,7 +69,6 @@ Noted = dict[str, tuple[str, Any]]
 class Memory:
     """What an earlier drawing left."""
 
-    identity: str = ""
     parts: Mapping[str, Drawn] = field(default_factory=dict)
     briefs: Noted = field(default_factory=dict)
     cells: Noted = field(default_factory=dict)

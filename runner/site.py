@@ -8,16 +8,16 @@ import functools
 import gc
 import hashlib
 import os
-import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repromatrix.reports.parts import IDENTITY, Inputs, Memory, digest_of, write
+from repromatrix.reports.parts import IDENTITY, Inputs, Memory, digest_of
 from repromatrix.runner.cases import case_files
 from repromatrix.runner.compare import snapshots
 from repromatrix.runner.errors import Problem, refuse
+from repromatrix.runner.evidence import kept
 from repromatrix.runner.evidence.answering import (
     Grid,
     about,
@@ -317,7 +317,7 @@ def _render(
     agreeing = agreeing_with_published(rows, judged, known_to.cases, known_to.environments)
     others = (row for row in rows if not agreeing.covers(row))
     inputs = dataclasses.replace(inputs, shared=with_local(published, others).cases)
-    known = _remembered(paths)
+    known: Memory | None = kept.read(paths.drawn, _drawn_state(paths))
     if _stamp(paths).exists():  # until all of it is drawn it is nothing in particular
         _stamp(paths).write_text("", "utf-8")
     dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
@@ -332,8 +332,9 @@ def _render(
         known=known,
         here=agreeing.here,
     )
-    _remember(paths, dataclasses.replace(drawn, identity=inputs.identity))
     _stamp(paths).write_text(inputs.identity, "utf-8")
+    if not paths.site_is_elsewhere:
+        kept.keep(paths.drawn, _drawn_state(paths), drawn)
 
 
 def _published(paths: Paths, base_url: str, source: str) -> Published:
@@ -357,20 +358,9 @@ def _stamp(paths: Paths) -> Path:
     return paths.site / IDENTITY
 
 
-def _remembered(paths: Paths) -> Memory:
-    """Return what the last drawing left, if the site is still that one and whole."""
-    try:
-        memory = pickle.loads(paths.drawn.read_bytes())  # noqa: S301 - our own file
-        stamp = _stamp(paths).read_text("utf-8")
-    except Exception:  # noqa: BLE001 - of a damaged file pickle raises anything
-        return Memory()
-    return memory if isinstance(memory, Memory) and memory.identity == stamp else Memory()
-
-
-def _remember(paths: Paths, drawn: Memory) -> None:
-    if not paths.site_is_elsewhere:
-        paths.drawn.parent.mkdir(parents=True, exist_ok=True)
-        write(paths.drawn, pickle.dumps(drawn))
+def _drawn_state(paths: Paths) -> bytes:
+    """Return a digest of what the site says that it shows: nothing until it is whole."""
+    return kept.digest_of([str(_stamp(paths))])
 
 
 def _swept(paths: Paths, folder: str) -> SweptSite:
