@@ -33,7 +33,7 @@ COLUMNS = """
     unstable INTEGER NOT NULL, repeats INTEGER NOT NULL, seconds REAL, output TEXT NOT NULL,
     run TEXT NOT NULL, provenance TEXT NOT NULL REFERENCES provenances(id),
     peak_mib INTEGER, limit_mib INTEGER"""
-"""In the order of `store.values`."""
+"""In the order in which the store writes them."""
 
 NAMES = tuple(line.split()[0] for line in COLUMNS.split(","))
 

@@ -40,9 +40,9 @@ from repromatrix.runner.model.observation import (
 )
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 
-_RAN = ("provenance", "case_digest", "environment_digest", "protocol", "run")
-ran_on = itemgetter(*map(NAMES.index, _RAN))
-"""Return what a row ran on, as far as the row itself says it."""
+_RAN = ("case_digest", "environment_digest", "protocol", "run")
+_ran_on = itemgetter(*map(NAMES.index, ("provenance", *_RAN)))
+"""Returns what a row ran on, as far as the row itself says it."""
 
 _json = json.JSONEncoder(sort_keys=True).encode
 
@@ -152,7 +152,7 @@ class Store:
             for row in rows:
                 if row.provenance.environment_digest:
                     self._db.execute(_DROP_UNRUN, tuple(map(str, row.cell)))
-                self._db.execute(_PUT, values(row, identity_of(row.provenance)))
+                self._db.execute(_PUT, _values(row, identity_of(row.provenance)))
                 if row.is_confirmed:  # it decides what others deny
                     self._db.execute(_SETTLE, (*about(row), row.provenance.run))
 
@@ -165,7 +165,11 @@ class Store:
         self.written = True
         with self.together():
             identity_of, before = _identities(self._db), self._merged()
-            found = (_merged_values(row, identity_of(row.provenance)) for row in every)
+            found = (
+                (*columns, _digest(says(row)), _digest(columns), "")
+                for row in every
+                for columns in [_values(row, identity_of(row.provenance))]
+            )
             changes = self._db.executemany(_TAKE, found).rowcount
             new = self._merged() - before
             return Taken(rows=len(every), new=new, newer=max(changes, 0) - new)
@@ -249,10 +253,11 @@ class Store:
         ran = {row["id"]: _shared(row) for row in self._db.execute("SELECT * FROM provenances")}
         known: dict[tuple[object, ...], Provenance] = {}
         for row in found:
-            key = ran_on(row)
+            key = _ran_on(row)
             if key not in known:
-                known[key] = provenance(row, ran[row["provenance"]])
-            yield observation(row, known[key], LOCAL if table == "cells" else MERGED)
+                own = {name: row[name] for name in _RAN}
+                known[key] = Provenance(**own, **ran[row["provenance"]])
+            yield _observation(row, known[key], LOCAL if table == "cells" else MERGED)
 
 
 def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
@@ -264,11 +269,6 @@ def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
         return environments is None or environment in environments
 
     return wanted
-
-
-def _merged_values(row: Observation, provenance: str) -> tuple[object, ...]:
-    columns = values(row, provenance)
-    return (*columns, _digest(says(row)), _digest(columns), "")
 
 
 def _digest(facts: tuple[object, ...]) -> str:
@@ -310,7 +310,7 @@ def take_in_late(store: Store, say: Callable[[str], None]) -> None:
 # An observation as the columns of a row, and back
 
 
-def values(row: Observation, provenance: str) -> tuple[object, ...]:
+def _values(row: Observation, provenance: str) -> tuple[object, ...]:
     """Return the columns of an observation."""
     return (
         *map(str, row.cell),
@@ -365,7 +365,7 @@ def _shared(row: sqlite3.Row) -> dict[str, Any]:
     return {**found, **maps}
 
 
-def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
+def _observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
     """Read an observation; raises ValueError where a word is none of ours, TypeError for a value.
 
     Whoever reads it may rely on the types that it declares.
@@ -404,15 +404,4 @@ def observation(row: sqlite3.Row, ran: Provenance, source: str) -> Observation:
         seconds=seconds,
         output=output,
         memory=None if peak is None else MemoryUse(peak=peak, limit=limit),
-    )
-
-
-def provenance(row: sqlite3.Row, ran: Mapping[str, Any]) -> Provenance:
-    """Return what a row ran on; `ran` is what it has in common with others."""
-    return Provenance(
-        case_digest=row["case_digest"],
-        environment_digest=row["environment_digest"],
-        protocol=row["protocol"],
-        run=row["run"],
-        **ran,
     )
