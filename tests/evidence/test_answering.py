@@ -154,6 +154,27 @@ def test_bisect_audit_planning_and_the_page_have_the_same_row(rows: list[Observa
     assert survey(grid, known) == (found,)
 
 
+NOWHERE = dataclasses.replace(
+    row(Outcome.OUT_OF_MEMORY), provenance=dataclasses.replace(TODAY, torch_build="of nobody")
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "ran"),
+    [
+        ([PASSES, FAILS], (("2.13.0+cpu",), ("3.11",))),
+        ([NOWHERE, FAILS], (("2.13.0+cpu",), ("3.11",))),
+        ([FAILS, NOWHERE], (("2.13.0+cpu",), ("3.11",))),
+        ([NOWHERE], ((), ())),
+    ],
+    ids=["disputed", "first the machine", "then the machine", "the machine alone"],
+)
+def test_audit_names_what_the_rows_ran_on_that_the_case_decided(
+    rows: list[Observation], ran: tuple[tuple[str, ...], tuple[str, ...]]
+) -> None:
+    assert audit_evidence(CASES, HELD, rows).ran_on(Device.CPU) == ran
+
+
 @given(ROWS)
 def test_no_denied_pass_is_ever_believed(rows: list[Observation]) -> None:
     """A pass counts where no current row denies it, or where this machine has repeated it.
