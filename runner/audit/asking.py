@@ -138,19 +138,13 @@ def known_of(
     """
     names = {case.name for case in question.chosen(loaded.cases)}
     torch, keep = _torch(installed), _wanted(loaded, question, installed)
-    found = loaded.known(names, keep, torch, _local(loaded.paths, warn, names, keep))
+    local: list[Observation] = []
+    if loaded.paths.store.exists():
+        from repromatrix.runner.evidence import answers  # noqa: PLC0415 - mostly there is no store
+
+        local = answers.stored(loaded.paths, warn, names, keep)
+    found = loaded.known(names, keep, torch, local)
     return dataclasses.replace(found, snapshot=newest(loaded.paths.published, question.device))
-
-
-def _local(
-    paths: Paths, warn: Callable[[str], None], names: Collection[str], keep: Keep
-) -> list[Observation]:
-    """Return what this machine measured of some cases."""
-    if not paths.store.exists():
-        return []
-    from repromatrix.runner.evidence import answers  # noqa: PLC0415 - mostly there is no store
-
-    return answers.stored(paths, warn, names, keep)
 
 
 def _torch(installed: Installed | None) -> str:

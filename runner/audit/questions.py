@@ -220,16 +220,10 @@ def positions(
         key = (names, case.extras, case.block.environments, own)
         obstacle = _obstacle(case, names, installed, known)
         if not obstacle and key not in neighbours:  # most cases name nothing but transformers
-            neighbours[key] = _neighbours(case, names, installed, known)
+            ours = tuple(release_of(name, installed.version(name)) for name in names)
+            neighbours[key] = around(ours, vectors(case, names, known))
         by_case[case.name] = CasePosition(case=case, neighbours=obstacle or neighbours[key])
     return by_case
-
-
-def _neighbours(
-    case: Case, names: Sequence[str], installed: Installed, known: KnownEvidence
-) -> VersionNeighbours:
-    ours = tuple(release_of(name, installed.version(name)) for name in names)
-    return around(ours, vectors(case, names, known))
 
 
 def vectors(case: Case, names: Sequence[str], known: KnownEvidence) -> Vectors:
