@@ -8,9 +8,11 @@ time, so what was made of other contents, or by other code, answers nothing.
 from __future__ import annotations
 
 import functools
+import pickle
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import packaging
@@ -55,7 +57,7 @@ _MAKERS = ("audit", "environments", "evidence", "judging", "model")
 """The rooms whose code decides what an index holds, as do the loose modules."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class EvidenceIndex:
     """A checkout, read, with what was measured of every case."""
 
@@ -65,8 +67,8 @@ class EvidenceIndex:
     torches: Mapping[str, Environment]
     """The environments under other torches."""
     cases: Mapping[str, Case]
-    published: tuple[PublishedSet, ...]
-    """The grid, and what was measured under other torches."""
+    rows: bytes
+    """The published rows, as `published` has them; who is shown none has no need of them."""
     ours: Lines
     others: OtherLines
     doubled: frozenset[Cell]
@@ -76,6 +78,12 @@ class EvidenceIndex:
     def names(self) -> tuple[str, ...]:
         """The environments in the order of the table."""
         return tuple(self.environments)
+
+    @cached_property
+    def published(self) -> tuple[PublishedSet, ...]:
+        """The published grid, and what was measured under other torches."""
+        found: tuple[PublishedSet, ...] = pickle.loads(self.rows)  # noqa: S301 - of `_made`
+        return found
 
     def known(
         self,
@@ -206,7 +214,7 @@ def _made(paths: Paths) -> EvidenceIndex:
         environments=loaded.environments,
         torches={name: environments[name] for name in torches if name in environments},
         cases=loaded.cases,
-        published=published,
+        rows=pickle.dumps(published, protocol=5),
         ours=ours,
         others=others,
         doubled=doubled,
