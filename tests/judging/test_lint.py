@@ -51,7 +51,6 @@ VARIES = "variants = ['toy', 'big']\n"
     [
         (SEED, []),
         ("torch.manual_seed(0)", ["line 22"]),
-        ("set_seed(int(seed))", ["line 22"]),
         (SEED.replace('"0"', '"zero"'), ["the default of REPRO_SEED"]),
         (SEED.replace(', "0"', ""), ["the default of REPRO_SEED"]),
     ],
@@ -66,10 +65,8 @@ def test_the_seed_can_be_chosen_and_is_a_number(line: str, found: list[str]) -> 
         (VARIES + BREAKS, VARIANT, []),
         (f"{VARIES}{BREAKS}variants = ['big']\n", VARIANT, []),
         (VARIES + BREAKS, "", ["variants"]),
-        (VARIES + BREAKS, 'os.environ["REPRO_VARIANT"]', ["the default of REPRO_VARIANT"]),
         (VARIES + BREAKS, VARIANT.replace("toy", "car"), ["the default of REPRO_VARIANT"]),
         (BREAKS, VARIANT, ["variants"]),
-        (f"{VARIES}{BREAKS}variants = ['car']\n", VARIANT, ["fails[0].variants"]),
         (f"{BREAKS}variants = ['car']\n", "", ["fails[0].variants"]),
         ("variants = ['toy', 'Big One']\n", VARIANT, ["variants"]),
         ("variants = ['toy', 'toy']\n", VARIANT, ["variants"]),
@@ -96,7 +93,6 @@ def test_entries_of_different_variants_may_hold_on_one_release() -> None:
 @pytest.mark.parametrize(
     ("line", "refused"),
     [
-        ("raise ValueError('it breaks')", True),
         ("raise ValueError(f'see, it breaks {1}')", True),
         ("raise ValueError('another one')", False),
         ("assert torch, 'it breaks'", False),
@@ -117,10 +113,8 @@ def test_a_case_that_raises_the_message_that_it_matches_is_refused(
     [
         (["def main():", "    assert torch, 'it breaks'"], False),
         (["def main():", "    def kernel():", "        assert torch, 'it breaks'"], True),
-        (["def kernel():", "    assert torch, 'it breaks'"], True),
         (["def kernel():", "    if torch:", "        assert torch, f'see, it breaks {1}'"], True),
         (["class Kernel:", "    def main(self):", "        assert torch, 'it breaks'"], True),
-        (["def kernel():", "    assert torch, 'another one'"], False),
         (["def kernel():", "    assert torch != 'it breaks'"], False),
     ],
 )
@@ -137,7 +131,6 @@ def test_only_main_may_assert_with_the_words_that_are_matched(
 @pytest.mark.parametrize(
     ("lines", "isolation", "refused"),
     [
-        (["os.environ['A'] = '1'", "import transformers"], "fork", True),
         (["os.environ.setdefault('A', '1')", "from transformers import x"], "fork", True),
         (["os.putenv('A', '1')", "import transformers.models"], "fork", True),
         (["os.environ['A'] = '1'", "import transformers"], "process", False),

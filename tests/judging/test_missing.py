@@ -32,12 +32,6 @@ def _judged(*rows: Observation) -> tuple[Judged, ...]:
     return judge_all(rows, {TOY.name: TOY}, HELD)
 
 
-def test_a_case_without_results_lacks_a_run() -> None:
-    assert [*missing(TOY, (), [])] == [
-        "It was not measured as it stands. Run `nox -s matrix -- --case toy_breaks`."
-    ]
-
-
 def test_a_workaround_that_never_passes_where_the_case_fails_is_named() -> None:
     rows = _judged(
         _row(Outcome.FAILS, "4.50.0"),
