@@ -152,11 +152,6 @@ class Paths:
         return path.with_name(f"own-{path.name}") if self.own else path
 
     @property
-    def site_is_elsewhere(self) -> bool:
-        """Whether a variable moved the site: of the next drawing there nothing is spared."""
-        return bool(os.environ.get("REPROMATRIX_SITE"))
-
-    @property
     def drawn(self) -> Path:
         """What the last drawing left, apart from the pages: those may come from elsewhere."""
         return self.state / f"{self.site.name}.pickle"

@@ -187,7 +187,11 @@ def published_inputs(paths: Paths, base_url: str = "", source: str = "") -> Inpu
     common.update(repr(sorted(scripts)).encode())
     for path in [*_programs(), paths.commits, paths.history]:
         common.update(path.read_bytes() if path.exists() else b"absent")
-    return Inputs(common=common.hexdigest(), cases=_by_case(scripts, cells))
+    by_case = {
+        name: digest_of(scripts.get(stem_of(name), ""), sorted(cells.get(name, ())))
+        for name in {*scripts, *cells}
+    }
+    return Inputs(common=common.hexdigest(), cases=by_case)
 
 
 def _published_files(paths: Paths) -> dict[str, Path]:
@@ -201,15 +205,6 @@ def _published_files(paths: Paths) -> dict[str, Path]:
     ]
     named = {path.relative_to(paths.root).as_posix(): path for path in found if path.is_file()}
     return dict(sorted(named.items()))
-
-
-def _by_case(scripts: Mapping[str, str], cells: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """Return a digest for each script, and for each case of it that something is published of."""
-    names = {*scripts, *cells}
-    return {
-        name: digest_of(scripts.get(stem_of(name), ""), sorted(cells.get(name, ())))
-        for name in names
-    }
 
 
 def _programs() -> list[Path]:
@@ -333,7 +328,7 @@ def _render(
         here=agreeing.here,
     )
     _stamp(paths).write_text(inputs.identity, "utf-8")
-    if not paths.site_is_elsewhere:
+    if not os.environ.get("REPROMATRIX_SITE"):  # elsewhere the next drawing is spared nothing
         kept.keep(paths.drawn, _drawn_state(paths), drawn)
 
 

@@ -112,6 +112,7 @@ class SiteUpdates:
 
     def _prepare(self) -> list[Observation]:
         site.prepare()
+
         self.inputs = site.published_inputs(self.project.paths)
         return list(answers.published_rows(self.project.paths))
 

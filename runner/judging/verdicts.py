@@ -221,21 +221,14 @@ def _check(
     claim: Claim, rows: list[Observation], environments: Mapping[str, Environment]
 ) -> CheckedClaim:
     covered = [row for row in rows if claim.outcome and _covers(claim, row, environments)]
-    agreeing: list[Cell] = []
-    against: list[Cell] = []
-    for row in covered:
-        any_failure = claim.outcome is Outcome.FAILS and row.outcome.is_failure
-        agrees = row.outcome is claim.outcome or any_failure
-        (agreeing if agrees else against).append(row.cell)
+    failures = [outcome for outcome in Outcome if outcome.is_failure]
+    agrees = {claim.outcome, *(failures if claim.outcome is Outcome.FAILS else ())}
+    agreeing = tuple(row.cell for row in covered if row.outcome in agrees)
+    against = tuple(row.cell for row in covered if row.outcome not in agrees)
     standing = ClaimStanding.UNCHECKED
     if covered:
         standing = ClaimStanding.CONTRADICTED if against else ClaimStanding.CONFIRMED
-    return CheckedClaim(
-        claim=claim,
-        standing=standing,
-        agreeing=tuple(agreeing),
-        contradicting=tuple(against),
-    )
+    return CheckedClaim(claim=claim, standing=standing, agreeing=agreeing, contradicting=against)
 
 
 def _covers(claim: Claim, row: Observation, environments: Mapping[str, Environment]) -> bool:

@@ -56,10 +56,9 @@ _LONG = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """How a cell failed: class and message of the exception, its signature and its traceback.
+    """How a cell failed: class and message of the exception, its signature and its traceback."""
 
-    Many cells share one, so that what is read from it is kept.
-    """
+    # Many cells share one, so that what is read from it is kept.
 
     error_class: str
     message: str
