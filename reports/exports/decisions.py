@@ -410,7 +410,7 @@ class _CaseCells:
 
     def _told(self, precision: Precision, environment: str) -> Numbers:
         """Return what is said of a plain cell that fails: its verdict, its error and its torch."""
-        row = self.known.seen[self._cell(PLAIN, environment, precision)]
+        row = self.known.row(self._cell(PLAIN, environment, precision))
         number, failed = self.tables.texts.number, row.failed
         return (
             number(as_described(self.case, row, self.known)),
