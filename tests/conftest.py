@@ -58,6 +58,22 @@ def _marks(item: pytest.Item) -> set[str]:
     return {mark.name for mark in item.iter_markers()}
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say last, below the counts, which tests were left out for want of a tool, and of which."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    reasons: dict[str, list[str]] = {}
+    for report in reporter.stats.get("skipped", ()) if reporter else ():
+        file, _, said = report.longrepr
+        reason = said.removeprefix("Skipped: ").splitlines()[0]
+        reasons.setdefault(reason, []).append(report.location[0] or file)
+    if reporter and reasons:
+        told = (
+            f"{len(files)} of {', '.join(sorted({*files}))} ({reason})"
+            for reason, files in sorted(reasons.items())
+        )
+        reporter.write_line(f"Tests left out: {'; '.join(told)}.")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--regenerate",
