@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from repromatrix.runner import project, site
-from repromatrix.runner.cli.options import command, line_printer
+from repromatrix.runner.cli.options import Console, command, line_printer
 from repromatrix.runner.cli.progress import LISTED, cell_name, print_rest, print_unexpected
 from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, more_to_do, refuse
 from repromatrix.runner.evidence import answers
@@ -22,12 +21,6 @@ from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.shards import lacking
 from repromatrix.runner.text import plural, printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-_EVERY = 10.0
-"""Seconds between two lines about a long file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,21 +33,8 @@ class MergeOptions:
             metavar="FILE", help="Stores (evidence.sqlite), or folders with publications.toml."
         ),
     ]
-    whole: Annotated[
-        bool, typer.Option("--whole", help="Merge only if the files hold all shards of one run.")
-    ] = False
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be merged, and write nothing.")
-    ] = False
-
-
-@dataclass(kw_only=True, slots=True)
-class _Merged:
-    """What the files held."""
-
-    cells: set[Cell] = field(default_factory=set)
-    shards: set[tuple[str, str]] = field(default_factory=set)
-    faults: list[Fault] = field(default_factory=list)
+    whole: Annotated[bool, "Merge only if the files hold all shards of one run."] = False
+    dry_run: Annotated[bool, "Print what would be merged, and write nothing."] = False
 
 
 @command("merge", collect=False)
@@ -66,10 +46,10 @@ def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
     merged unless all shards are there.
     """
     warn, merged = line_printer(console, "yellow"), _Merged()
+    files = list({path.resolve(): path for path in reversed(options.files)}.values())[::-1]
     target = answers.copied if options.dry_run else answers.opened
     with target(paths, warn) as store:
-        files = _named_once(options.files, console)
-        for group in [[*files]] if options.whole else ([path] for path in files):
+        for group in [files] if options.whole else ([path] for path in files):
             _merge(group, paths, store, merged, console, whole=options.whole)
         code = _summary(paths, store, merged, console)
         if options.dry_run:
@@ -79,12 +59,13 @@ def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
         return code
 
 
-def _named_once(files: Sequence[Path], console: Console) -> Iterator[Path]:
-    for number, path in enumerate(files):
-        if path.resolve() in {earlier.resolve() for earlier in files[:number]}:
-            console.print(f"  {path}: named twice, merged once", markup=False)
-        else:
-            yield path
+@dataclass(kw_only=True, slots=True)
+class _Merged:
+    """What the files held."""
+
+    cells: set[Cell] = field(default_factory=set)
+    shards: set[tuple[str, str]] = field(default_factory=set)
+    faults: list[Fault] = field(default_factory=list)
 
 
 def _merge(  # noqa: PLR0913 - what is merged, into what, and what is said of it
@@ -100,50 +81,34 @@ def _merge(  # noqa: PLR0913 - what is merged, into what, and what is said of it
     read: dict[Path, list[Observation]] = {}
     for path in files:
         try:
-            read[path] = _read(path, paths, merged, console)
+            read[path] = _read(path, paths, merged)
         except RunnerError as error:
             merged.faults.extend(error.faults)
-    if whole:
-        _refuse_incomplete(merged)
+    if whole and (lack := lacking(merged.shards)):
+        problem = Problem("--whole", lack, "Name the files of all shards of one run.")
+        merged.faults.append(problem)
+    if whole and merged.faults:
+        *others, last = merged.faults
+        raise RunnerError([*others, more_to_do(last, "Nothing was merged.")])
     with store.together():
         taken = {path: store.take(rows) for path, rows in read.items()}
-    for path, one in taken.items():
-        known = one.rows - one.new - one.newer
-        parts = {"new": one.new, "newer than the row here": one.newer, "already here": known}
-        counts = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
-        content = f"{plural(one.rows, 'row')}: {counts}" if one.rows else "holds no cells"
-        console.print(f"  {path}: {content}", markup=False)
+    for path, counts in taken.items():
+        known = counts.rows - counts.new - counts.newer
+        parts = {"new": counts.new, "newer than the row here": counts.newer, "already here": known}
+        numbers = ", ".join(f"{number:,} {what}" for what, number in parts.items() if number)
+        content = f"{plural(counts.rows, 'row')}: {numbers}" if counts.rows else "holds no cells"
+        console.print(f"  {path}: {content}")
 
 
-def _read(path: Path, paths: Paths, merged: _Merged, console: Console) -> list[Observation]:
+def _read(path: Path, paths: Paths, merged: _Merged) -> list[Observation]:
     """Return the rows of a file; raises RunnerError."""
     if path.exists() and paths.store.exists() and path.samefile(paths.store):
         raise refuse(Problem(str(path), "this is the store that would be merged into"))
     with answers.evidence(path) as (every, shards):
-        rows = list(_watched(every, path, console))
+        rows = list(every)
     merged.cells |= {row.cell for row in rows}
     merged.shards |= shards
     return rows
-
-
-def _watched(rows: Iterable[Observation], path: Path, console: Console) -> Iterator[Observation]:
-    """Yield rows, and print now and then how far it is."""
-    printed = time.monotonic()
-    for number, row in enumerate(rows):
-        if time.monotonic() - printed > _EVERY:
-            printed = time.monotonic()
-            console.print(f"  {path}: {plural(number, 'row')} so far …", markup=False)
-        yield row
-
-
-def _refuse_incomplete(merged: _Merged) -> None:
-    """Raise RunnerError unless the files hold every shard of one run."""
-    faults = list(merged.faults)
-    if lack := lacking(merged.shards):
-        faults.append(Problem("--whole", lack, "Name the files of all shards of one run."))
-    if faults:
-        faults[-1] = more_to_do(faults[-1], "Nothing was merged.")
-        raise RunnerError(faults)
 
 
 def _summary(paths: Paths, store: Store, merged: _Merged, console: Console) -> ExitCode:
@@ -164,18 +129,12 @@ def _summary(paths: Paths, store: Store, merged: _Merged, console: Console) -> E
         print_unexpected(unexpected, console)
     # What machines say of an older state of a case is shown nowhere, and measured never again.
     contested = [row.seen for row in mine if row.seen.sides and not row.stale]
-    _print_disputes(contested, console)
-    return ExitCode.UNEXPECTED if unexpected or contested else ExitCode.AS_EXPECTED
-
-
-def _print_disputes(contested: Sequence[Observation], console: Console) -> None:
-    if not contested:
-        return
-    console.print(
-        f"{plural(len(contested), 'cell')} disputed between machines (unstable until"
-        " `nox -s matrix` has run here):"
-    )
+    if contested:
+        console.print(
+            f"{plural(len(contested), 'cell')} disputed between machines (unstable until"
+            " `nox -s matrix` has run here):"
+        )
     for row in contested[:LISTED]:
-        line = printable(f"disputed: {cell_name(row)}: {dispute(row)}")
-        console.print(f"  {line}", markup=False)
+        console.print(printable(f"  disputed: {cell_name(row)}: {dispute(row)}"))
     print_rest(len(contested), console)
+    return ExitCode.UNEXPECTED if unexpected or contested else ExitCode.AS_EXPECTED
