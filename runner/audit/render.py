@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from packaging.utils import canonicalize_name
-
 from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
 from repromatrix.runner.audit.lines import PinPlace, place_of
 from repromatrix.runner.audit.packages import Installed
@@ -45,24 +43,16 @@ def link_of(case: Case, terms: AuditTerms) -> str:
 
 
 def pins_of(audit: Audit) -> Callable[[Hit], PinPlace | None]:
-    """Return what says where the package that a bug is of is pinned.
+    """Return what says where the package at fault is pinned.
 
     The file is searched once for each package: most bugs are of the same one.
     """
     place = functools.cache(functools.partial(place_of, audit.installed))
 
     def pinned(hit: Hit) -> PinPlace | None:
-        return place(concerned(hit.case))
+        return place(hit.at_fault)
 
     return pinned
-
-
-def concerned(case: Case) -> str:
-    """Return the package that a bug is of: that of the expectations, else what the case needs."""
-    asked = (requirement for entry in case.block.fails for requirement in entry.when)
-    names = {str(canonicalize_name(requirement.name)) for requirement in asked} - {TORCH}
-    names |= set() if names else case.packages - {TORCH, TRANSFORMERS}
-    return TRANSFORMERS if TRANSFORMERS in names else min(names, default=TRANSFORMERS)
 
 
 def by_case(spots: Iterable[Spot]) -> dict[str, str]:
