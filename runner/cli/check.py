@@ -24,7 +24,7 @@ from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.evidence.margins import MarginRow, read_margins
 from repromatrix.runner.evidence.swept.published import CLASSES, FOLDER, read_findings
 from repromatrix.runner.evidence.swept.triage import read_triage, unknown_names
-from repromatrix.runner.judging.lint import crosses, lacking, missing, scrutinise
+from repromatrix.runner.judging.lint import crosses, lacking, missing, scrutinise, undecided
 from repromatrix.runner.judging.margins import LEAST, thresholds
 from repromatrix.runner.judging.places import apart, by_place, never_seen
 from repromatrix.runner.judging.verdicts import Judged, by_case, described, judge_all
@@ -69,6 +69,7 @@ def examine(
     for case in {case.where: case for case in loaded.cases.values()}.values():
         held = torches if torch_requirements(case) else loaded
         faults += scrutinise(case, held.environments, loaded.matrix.precisions, Device)
+        faults += undecided(case, held.environments)
     if not files:
         faults += _beside_the_cases(paths, loaded)
     if faults:

@@ -164,10 +164,15 @@ def scrutinise(
     """Return every fault of one case that its file alone, or the environments, can tell."""
     faults = [*_names(case), *_source(case), *_workarounds(case), *_claims(case)]
     faults += _packages(case, environments)
-    faults += [*_at_fault(case, environments), *_titles(case)]
     for device in devices:
         found = _overlaps(case, environments, precisions, device)
         faults += [fault for fault in found if fault not in faults]
+    return [dataclasses.replace(fault, where=f"{case.where}: {fault.where}") for fault in faults]
+
+
+def undecided(case: Case, environments: Mapping[str, Environment]) -> list[Fault]:
+    """Return what only a person can decide of the entries: their titles, the packages at fault."""
+    faults = [*_at_fault(case, environments), *_titles(case)]
     return [dataclasses.replace(fault, where=f"{case.where}: {fault.where}") for fault in faults]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, CODE, case, environment, environments
 
-from repromatrix.runner.judging.lint import scrutinise
+from repromatrix.runner.judging.lint import scrutinise, undecided
 from repromatrix.runner.model.cell import Source
 from repromatrix.runner.model.outcomes import Device, Precision
 
@@ -22,7 +22,7 @@ EAGER = "workarounds.eager = 'Choose eager.'\n"
 
 
 def _keys(toy: Case, held: Mapping[str, Environment] = HELD) -> list[str]:
-    found = scrutinise(toy, held, tuple(Precision), [Device.CPU])
+    found = [*scrutinise(toy, held, tuple(Precision), [Device.CPU]), *undecided(toy, held)]
     said = [str(fault).split(": ") for fault in found]
     return [parts[1] for parts in said if parts[0] == "cases/toy_breaks.py"]
 
