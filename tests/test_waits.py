@@ -42,7 +42,7 @@ RAY_ENDS_IT = "Ray has limits of its own here: `_PATIENCE` shortens some, `patie
 ALLOWED = {
     "bisect/releases.py: thread.join()": "A build has its limits, and `end_all` ends it.",
     "cli/lock.py: ThreadPoolExecutor(_AT_ONCE)": UV,
-    "cli/lock.py: one.result()": UV,
+    "cli/lock.py: future.result()": UV,
     "cli/report.py: ThreadPoolExecutor(1)": "It reads files of the checkout.",
     "cli/report.py: self.published.result()": "It reads files of the checkout.",
     (
@@ -51,11 +51,12 @@ ALLOWED = {
     ): ("It is as long as a run, whose threads wait for nothing without a limit."),
     "execution/pool.py: while thread.is_alive()": "It ends all that the thread waits for.",
     "execution/pool.py: with self.counting": "Held for a message to each worker, which is limited.",
-    "execution/ray/connect.py: ray.init(address=address, **options)": RAY_ENDS_IT,
+    (
+        "execution/ray/connect.py: ray.init(address=address, runtime_env=environment, **options)"
+    ): RAY_ENDS_IT,
     "execution/ray/driver.py: ray.cancel(task)": IN_A_THREAD,
     "execution/ray/driver.py: ray.cancel(task, force=True)": IN_A_THREAD,
     "execution/ray/driver.py: ray.nodes()": IN_A_THREAD,
-    "execution/ray/driver.py: ray.put(archive)": IN_A_THREAD,
     "execution/worker_client.py: os.read(self.answers, 1 << 16)": READY,
     "execution/worker_client.py: self.process.stdin.write(rest[:select.PIPE_BUF])": (
         "So many bytes are taken at once where there is room for any."
@@ -63,11 +64,7 @@ ALLOWED = {
     "execution/worker_client.py: self.process.wait()": KILLED,
     "execution/worker_client.py: with self.sending": "Held while a message is sent: limited.",
     "model/case.py: with _PARSING": "Held while a text is parsed.",
-    "subprocesses.py: os.read(self.answers, _CHUNK)": READY,
     "subprocesses.py: process.wait()": KILLED,
-    "subprocesses.py: while True": (
-        "The program has limits for all that it waits for, and a canceled task ends it."
-    ),
     "subprocesses.py: self.process.wait()": KILLED,
     "worker/cell.py: self.wait()": "In the cell, which is ended at its time limit.",
     "worker/cell_process.py: os.read(descriptor, 1 << 18)": "The pipe does not block.",

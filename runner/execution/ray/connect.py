@@ -148,6 +148,10 @@ def _own_address() -> str:
     return ""
 
 
+_ITS_PYTHON = """bash -c 'exec "${0%/lib/python*}/bin/python3" "$0" "$@"'"""
+"""How a node of Ray starts its Python, by where its own files lie: it quotes no path of it."""
+
+
 def _join(address: str, sent: Path, own: Mapping[str, object]) -> None:
     """Join a cluster, or start one; `own` is what Ray is told beside the address."""
     import ray
@@ -157,10 +161,13 @@ def _join(address: str, sent: Path, own: Mapping[str, object]) -> None:
         # Nobody else can reach it.
         options |= {"_node_ip_address": "127.0.0.1", "include_dashboard": False}
         options |= {"num_cpus": cores(), "object_store_memory": _STORE}
+    environment = {"working_dir": str(sent)}
+    if " " in sys.executable:
+        environment["py_executable"] = _ITS_PYTHON
     # Ray puts its own answer to a signal in the place of ours.
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        ray.init(address=address, runtime_env={"working_dir": str(sent)}, **options)
+        ray.init(address=address, runtime_env=environment, **options)
     except Exception as error:  # Ray raises a bare one where its own processes start too slowly
         raise _refused(address, error) from error
     finally:
