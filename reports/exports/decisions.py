@@ -43,6 +43,7 @@ from repromatrix.runner.audit.questions import (
     vectors,
 )
 from repromatrix.runner.audit.torches import torch_requirements
+from repromatrix.runner.judging.ranges import bug_of
 from repromatrix.runner.model.case import PLAIN, Case, Trigger
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -396,10 +397,10 @@ class _CaseCells:
         """
         rests_on = self.concluded[PLAIN, precisions[0]][place].rests_on
         told = [self.told(precisions[0], name) for name in rests_on]
-        verdict, headline, _ = told[0]
+        verdict, title, headline, _ = told[0]
         builds = tuple(dict.fromkeys(build for *_, build in told))
         beside = self.avoiding(place, clear)
-        return (verdict, headline, *beside, builds, self._remedies(precisions, place))
+        return (verdict, title, headline, *beside, builds, self._remedies(precisions, place))
 
     def _avoiding(self, place: int, clear: frozenset[str]) -> Numbers:
         """Return the numbers of the nearest environments, newer and older, that pass."""
@@ -409,11 +410,13 @@ class _CaseCells:
         )
 
     def _told(self, precision: Precision, environment: str) -> Numbers:
-        """Return what is said of a plain cell that fails: its verdict, its error and its torch."""
+        """Return what is said of a plain cell that fails: verdict, title, error and torch."""
         row = self.known.row(self._cell(PLAIN, environment, precision))
         number, failed = self.tables.texts.number, row.failed
+        title, _ = bug_of(self.case, row, self.known.environments[environment])
         return (
             number(as_described(self.case, row, self.known)),
+            number(visible(title)),
             number(shortened(failed.headline if failed else str(row.outcome), _ERROR)),
             number(visible(row.provenance.torch_build)),
         )

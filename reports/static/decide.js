@@ -115,7 +115,7 @@ const Decide = (() => {
     };
     const hit = ({ entry, near }, cells, mine, model) => {
       const mask = cells.reduce((sum, each) => sum | (1 << tables.precisions.indexOf(each.precision)), 0);
-      const [verdict, error, newer, older, builds, remedies] = entry.records[look(entry.hits[mask], near)];
+      const [verdict, title, error, newer, older, builds, remedies] = entry.records[look(entry.hits[mask], near)];
       const [first] = cells;
       const measuredIn = (name) => first["measured-in"].map((where) => versionIn(tables.environments.findIndex((row) => row[0] === where), name));
       const differs = entry.watched.map((name) => ({
@@ -125,7 +125,7 @@ const Decide = (() => {
       }));
       return {
         case: entry.name,
-        title: entry.title,
+        title: tables.texts[title],
         href: entry.href,
         kinds: entry.kinds,
         kind: entry.kind,
