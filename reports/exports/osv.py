@@ -83,18 +83,19 @@ def entries_of(
         return
     titles = dict.fromkeys([case.block.title, *map(case.title_of, case.block.fails)])
     for number, title in enumerate(titles, start=1):
-        affected = list(_affected(survey, case, title))
+        affected = _affected(survey, case, title)
         if not affected:
             continue
         name = case.name.replace("_", "-")
-        older = _older(affected)
+        about = f"The script of this case meets it, which is about another bug: {case.block.title}."
+        about = case.docstring.strip() if number == 1 else about
         yield {
             "schema_version": VERSION,
             "id": f"x_REPROMATRIX-{name}" if number == 1 else f"x_REPROMATRIX-{name}-{number}",
             "published": f"{dates[0]}T00:00:00Z",
             "modified": f"{dates[-1]}T00:00:00Z",
             "summary": visible(title),
-            "details": visible("\n\n".join([case.docstring.strip(), *older, *setting])),
+            "details": visible("\n\n".join([about, *_older(affected), *setting])),
             "affected": affected,
             "references": list(_references(case, title, published)),
             "database_specific": {
@@ -116,39 +117,29 @@ def _older(affected: Sequence[Mapping[str, Any]]) -> list[str]:
     return [_OLDER] if {"introduced": "0"} in events else []
 
 
-def _affected(survey: Survey, case: Case, title: str) -> Iterator[dict[str, Any]]:
-    """Yield what is affected; precisions that are affected alike share one object."""
+def _affected(survey: Survey, case: Case, title: str) -> list[dict[str, Any]]:
+    """Return what a bug affects; precisions that are affected alike share one object."""
     alike: dict[str, dict[str, Any]] = {}
-    for one in _by_precision(survey, case, title):
-        specific = one["ecosystem_specific"]
-        others = {key: value for key, value in specific.items() if key != "precisions"}
-        first = alike.setdefault(json.dumps(one | {"ecosystem_specific": others}), one)
-        if first is not one:
-            first["ecosystem_specific"]["precisions"] += specific["precisions"]
-    yield from alike.values()
-
-
-def _by_precision(survey: Survey, case: Case, title: str) -> Iterator[dict[str, Any]]:
     for key in survey.series(case.name):
         workaround, device, precision = key
         for bug in survey.affected(case.name, key) if workaround == PLAIN else ():
-            if bug.title == title:
-                yield {
-                    "package": {
-                        "ecosystem": "PyPI",
-                        "name": bug.package,
-                        "purl": f"pkg:pypi/{bug.package}",
-                    },
-                    "ranges": [
-                        {
-                            "type": "ECOSYSTEM",
-                            "events": [event for span in bug.intervals for event in _events(span)],
-                        },
-                        *_git_range(survey, case, bug, (device, precision)),
-                    ],
-                    "versions": [version for span in bug.intervals for version in span.failing],
-                    "ecosystem_specific": {"precisions": [precision.value], "device": device.value},
-                }
+            if bug.title != title:
+                continue
+            events = [event for span in bug.intervals for event in _events(span)]
+            ranges = [
+                {"type": "ECOSYSTEM", "events": events},
+                *_git_range(survey, case, bug, (device, precision)),
+            ]
+            purl = f"pkg:pypi/{bug.package}"
+            hit: dict[str, Any] = {
+                "package": {"ecosystem": "PyPI", "name": bug.package, "purl": purl},
+                "ranges": ranges,
+                "versions": [version for span in bug.intervals for version in span.failing],
+                "ecosystem_specific": {"precisions": [], "device": device.value},
+            }
+            first = alike.setdefault(json.dumps(hit), hit)
+            first["ecosystem_specific"]["precisions"].append(precision.value)
+    return [*alike.values()]
 
 
 def _git_range(
