@@ -19,7 +19,7 @@ from typing import Any
 from packaging.markers import default_environment
 from packaging.version import Version
 
-from repromatrix.runner.audit import listings, packages
+from repromatrix.runner.audit import listings, packages, pasted
 from repromatrix.runner.audit.packages import (
     LIMIT,
     MAKE_AGAIN,
@@ -53,6 +53,7 @@ class Form(StrEnum):
     CYCLONEDX = "SBOM of CycloneDX"
     SPDX = "SBOM of SPDX"
     INSPECTED = "output of pip inspect"
+    PASTED = "pasted text"
 
 
 _READERS: Mapping[Form, Callable[[Any, Gathering], None]] = {
@@ -69,6 +70,7 @@ _READERS: Mapping[Form, Callable[[Any, Gathering], None]] = {
     Form.CYCLONEDX: listings.read_cyclonedx,
     Form.SPDX: listings.read_spdx,
     Form.INSPECTED: listings.read_inspected,
+    Form.PASTED: pasted.read_pasted,
 }
 STDIN = "-"
 _STDIN_NAME = "standard input"
@@ -92,7 +94,8 @@ _PIN_NOTHING = {"Pipfile", "pyproject.toml", "setup.py", "setup.cfg"}
 _UNSUPPORTED_ENDINGS = {".cfg", ".py", ".ipynb", ".xml", ".html", ".md"}
 _TOML = {".toml", ".lock"}
 _YAML = {".yml", ".yaml"}
-_BEGINS_JSON = re.compile(r"\s*[{\[]")
+_BEGINS_JSON = re.compile(r"\s*(?:\{|\[(?!\w+\]))")
+"""Not the `[rank0]:` or `[pip3]` of a pasted line."""
 _KEYS = {
     "TOML": (
         (Form.POETRY, {"metadata.lock-version"}),
@@ -113,7 +116,7 @@ _KEYS = {
     ),
 }
 """Keys that only one format has."""
-_PARTLY = {Form.REQUIREMENTS, Form.ENVIRONMENT, Form.CYCLONEDX, Form.SPDX}
+_PARTLY = {Form.REQUIREMENTS, Form.ENVIRONMENT, Form.CYCLONEDX, Form.SPDX, Form.PASTED}
 """What may list only what somebody chose, without what came with it."""
 _OF_ONE = {*Form} - {Form.REQUIREMENTS, Form.UV, Form.PYLOCK, Form.POETRY}
 """What holds one environment for one platform, each package in one version."""
@@ -240,7 +243,10 @@ def _form(path: Path, text: str, where: str) -> tuple[Form, Any]:
     if suffix == ".json":
         raise refuse(Problem(where, "it is not JSON", MAKE_AGAIN))
     if suffix not in _TOML:
-        return Form.REQUIREMENTS, text
+        is_pasted = pasted.is_pasted(text)
+        if not is_pasted:
+            pasted.refuse_traceback(text, where)
+        return (Form.PASTED if is_pasted else Form.REQUIREMENTS), text
     if is_too_deep(text):
         raise refuse(Problem(where, "a key has more than 200 parts", _NAME_ANOTHER))
     document = _without_files(text) or read_table(text, where, MAKE_AGAIN)

@@ -70,6 +70,10 @@ class Installed:
     """Addresses that do not say which package they are."""
     passed_over: tuple[str, ...] = ()
     """What else lies in the folder that was named, and was not read."""
+    absent: frozenset[str] = frozenset()
+    """Packages that are said not to be installed."""
+    notes: tuple[str, ...] = ()
+    """What else was read of a pasted text, and what was not, in sentences."""
 
     def version(self, package: str) -> str:
         """Return the version of a package, or nothing where none is pinned."""
@@ -91,6 +95,8 @@ class Gathering:
     nameless: int = 0
     python: str = ""
     """Major and minor version of the interpreter, where the file says it."""
+    absent: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
 
     def take(self, name: str, version: object, *, address: str = "", marker: object = "") -> None:
         """Note a package, from an index or from an address of a kind, if its marker holds here."""
@@ -173,6 +179,8 @@ class Gathering:
                 if other.version and other.version not in self.versions.get(other.package, ())
             ),
             nameless=self.nameless,
+            absent=frozenset(self.absent),
+            notes=tuple(self.notes),
         )
 
 

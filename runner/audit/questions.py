@@ -311,7 +311,8 @@ def unmet(
     if name in installed.loose:
         return Says.UNKNOWN, not_pinned(name, installed.loose[name])
     if not version:
-        says = Says.NOT_APPLICABLE if installed.whole else Says.UNKNOWN
+        is_absent = installed.whole or name in installed.absent
+        says = Says.NOT_APPLICABLE if is_absent else Says.UNKNOWN
         return says, f"needs {requirement}, which is not listed"
     span = known.span(name)
     # Many cases ask for the oldest measured version: that says nothing about older ones.

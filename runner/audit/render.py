@@ -144,6 +144,7 @@ def audited(audit: Audit) -> Iterator[str]:
     elif TORCH in mine.loose:
         torch = f"not pinned ({mine.loose[TORCH]})"
     yield f"{mine.what} ({mine.form}): transformers {version}, torch {torch}"
+    yield from mine.notes
     if mine.passed_over:
         more = len(mine.passed_over) - _FEW
         rest = [f"{more} more"] if more > 0 else []
@@ -493,6 +494,7 @@ def _installed(mine: Installed) -> dict[str, Any]:
             if other.package in UNDER_TEST
         ],
         "not-pinned": dict(sorted(mine.loose.items())),
+        "not-installed": sorted(mine.absent),
     }
 
 

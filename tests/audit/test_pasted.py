@@ -1,0 +1,178 @@
+"""What people paste in place of a lock: the output of `env` commands, tables, lines of an issue."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repromatrix.runner.audit.inputs import read
+from repromatrix.runner.audit.packages import Gathering, Installed
+from repromatrix.runner.audit.pasted import is_pasted, read_pasted
+from repromatrix.runner.errors import RunnerError
+
+ENV = """\
+Copy-and-paste the text below in your GitHub issue and FILL OUT the two last points.
+
+- `transformers` version: 5.13.0.dev0 (4.57.6 works)
+- Platform: Linux-6.8.0-1058-gcp-x86_64-with-glibc2.39
+- Python version: 3.12.13
+- Huggingface_hub version: 1.23.0
+- DeepSpeed version: not installed
+- PyTorch version (accelerator?): 2.12.1+cu130 (CUDA)
+- Using GPU in script?: <fill in>
+"""
+COLLECTED = """\
+[rank0]: PyTorch version: 2.8.0+cu128
+[rank0]: Is debug build: False
+[rank0]: Python version: 3.12.3 (main, Jun 18 2026, 17:59:45) [GCC 13.3.0] (64-bit runtime)
+[rank0]: [pip3] torch==2.8.0+cu128
+[rank0]: [conda] transformers              4.57.1                   pypi_0    pypi
+[rank0]: vLLM Version: 0.11.0
+"""
+BANNER = r"""
+==((====))==  Unsloth 2025.8.1: Fast Qwen2 patching. Transformers: 4.55.0.
+   \\   /|    Tesla T4. Num GPUs = 1. Max memory: 14.741 GB. Platform: Linux.
+O^O/ \_/ \    Torch: 2.8.0+cu126. CUDA: 7.5. CUDA Toolkit: 12.6. Triton: 3.4.0
+\        /    Bfloat16 = FALSE. FA [Xformers = 0.0.31.post1. FA2 = False]
+"""
+TABLE = """\
+(work) user@host:~$ pip list
+Package                   Version
+------------------------- --------------
+huggingface-hub           0.32.2
+tokenizers                0.21.1
+torch                     2.6.0+cu126
+transformers              4.52.3          /home/user/transformers
+"""
+ISSUE = """\
+> ### System Info
+>
+> * transformers: 5.9.0  (also fails on main; works on 5.8.0)
+> * torch 2.13.0+cu130, Python 3.10.12
+> * peft from the main branch, after 0.19.1
+"""
+PIPES = "| package | version |\n|---|---|\n| transformers | 5.9.0 |\n| torch | 2.13.0 |\n"
+LOGGED = "2026-11-02T10:11:12.123Z - transformers==5.1.0\n2026-11-02T10:11:12.124Z - torch==2.9.1\n"
+
+
+def told(text: str, monkeypatch: pytest.MonkeyPatch) -> Installed:
+    stdin = SimpleNamespace(buffer=io.BytesIO(text.encode()))
+    monkeypatch.setattr("sys.stdin", stdin)
+    return read("-")
+
+
+@pytest.mark.parametrize(
+    ("text", "pins", "python"),
+    [
+        (ENV, "huggingface-hub 1.23.0, torch 2.12.1+cu130, transformers 5.13.0", "3.12"),
+        (COLLECTED, "torch 2.8.0+cu128, transformers 4.57.1, vllm 0.11.0", "3.12"),
+        (
+            BANNER,
+            ("torch 2.8.0+cu126, transformers 4.55.0, triton 3.4.0, unsloth 2025.8.1,"
+            " xformers 0.0.31.post1"),
+            "",
+        ),
+        (
+            TABLE,
+            "huggingface-hub 0.32.2, tokenizers 0.21.1, torch 2.6.0+cu126, transformers 4.52.3",
+            "",
+        ),
+        (ISSUE, "torch 2.13.0+cu130, transformers 5.9.0", "3.10"),
+        (PIPES, "torch 2.13.0, transformers 5.9.0", ""),
+        (LOGGED, "torch 2.9.1, transformers 5.1.0", ""),
+    ],
+    ids=["env", "collect_env of a rank", "a banner", "pip list", "an issue", "pipes", "a log"],
+)
+def test_what_tools_print_and_people_write_is_read(
+    text: str, pins: str, python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = told(text, monkeypatch)
+
+    assert found.form == "pasted text"
+    assert ", ".join(f"{name} {version}" for name, version in sorted(found.pins.items())) == pins
+    assert found.python == python
+
+
+def test_what_is_not_installed_is_absent_and_a_development_version_what_it_becomes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = told(ENV, monkeypatch)
+
+    assert (found.absent, found.whole) == ({"deepspeed"}, False)
+    assert found.notes == (
+        "Also read: huggingface-hub 1.23.0 and Python 3.12.",
+        "Not installed: deepspeed.",
+        "transformers 5.13.0.dev0 is taken to be 5.13.0.",
+    )
+
+
+def test_a_line_about_a_package_without_a_version_of_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert told(ISSUE, monkeypatch).notes[1:] == (
+        "Not read: 1 line, such as 'peft from the main branch, after 0.19.1'.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (TABLE + ENV, "it holds transformers 4.52.3 and 5.13.0: several environments in one"),
+        ("Traceback (most recent call last):\n  File 1\n", "a traceback, without versions"),
+        ("- torch==2.1.0\n", "it lists 1 package, but not transformers"),
+    ],
+)
+def test_what_names_no_one_environment_is_refused(
+    text: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(RunnerError, match=what):
+        told(text, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "transformers==5.1.0\n# torch  2.1.0\n-e .\n",
+        "transformers==5.1.0 \\\n    --hash=sha256:aa  \n    # via  peft\n",
+        "--extra-index-url https://example.org/simple\ntorch>=2.1\n",
+    ],
+)
+def test_a_requirements_file_stays_one(text: str) -> None:
+    assert not is_pasted(text)
+
+
+LEADS = st.sampled_from(
+    ["", "- ", "* ", "> ", "> - ", "[rank1]: ", "$ ", "2026-01-02 03:04:05 ", "  "]
+)
+LINES = st.sampled_from(
+    [
+        "{} version: {}",
+        "`{}` version: {}",
+        "{} version (GPU?): {} (True)",
+        "{}      {}",
+        "| {} | {} |",
+    ]
+)
+NOISE = st.sampled_from(
+    ["", "Some words.", "GPU type: Tesla T4", "```shell", "CUDA: 12.4", "- ", "1.2.3"]
+)
+VERSION = st.from_regex(r"[1-9]\.[1-9][0-9]?\.[0-9](\+cu12[0-9])?", fullmatch=True)
+
+
+@given(st.data())
+def test_any_mixture_of_layouts_gives_the_versions_that_it_names(data: st.DataObject) -> None:
+    pins = {name: data.draw(VERSION) for name in ("transformers", "torch", "peft", "trl")}
+    lines = [
+        data.draw(LEADS) + data.draw(LINES).format(name, version) for name, version in pins.items()
+    ]
+    noise = data.draw(st.lists(NOISE, max_size=4))
+    text = "\n".join(data.draw(st.permutations([*lines, *noise])))
+    gathered = Gathering("pasted", {})
+    read_pasted(text, gathered)
+
+    assert is_pasted(text)
+    assert gathered.versions == {name: {version} for name, version in pins.items()}
