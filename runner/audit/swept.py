@@ -17,6 +17,7 @@ from repromatrix.runner.document import Document, Listing, write
 from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.model.families import spelled
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.text import plural, shorten
 
@@ -57,7 +58,8 @@ def plain(name: str) -> str:
 
 def named(history: SweepHistory, patterns: Sequence[str]) -> tuple[str, ...]:
     """Return the architectures that names or globs match, as configs or as families write them."""
-    wanted = [plain(part.strip()) for text in patterns for part in text.split(",") if part.strip()]
+    parts = [part for text in patterns for part in text.split(",") if part.strip()]
+    wanted = [plain(spelled(part, history.architectures)) for part in parts]
     return tuple(
         kind
         for kind in history.architectures

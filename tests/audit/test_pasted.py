@@ -72,8 +72,10 @@ def told(text: str, monkeypatch: pytest.MonkeyPatch) -> Installed:
         (COLLECTED, "torch 2.8.0+cu128, transformers 4.57.1, vllm 0.11.0", "3.12"),
         (
             BANNER,
-            ("torch 2.8.0+cu126, transformers 4.55.0, triton 3.4.0, unsloth 2025.8.1,"
-            " xformers 0.0.31.post1"),
+            (
+                "torch 2.8.0+cu126, transformers 4.55.0, triton 3.4.0, unsloth 2025.8.1,"
+                " xformers 0.0.31.post1"
+            ),
             "",
         ),
         (
