@@ -56,7 +56,14 @@ class _Said(NamedTuple):
 
 def is_pasted(text: str) -> bool:
     """Say whether a text is no requirements file, and names a version in another way."""
-    return any(bool(said) for line, is_pin in _lines(text) for said in [_said(line)] if not is_pin)
+    return any(not is_pin and _tells(line) for line, is_pin in _lines(text))
+
+
+def _tells(line: str) -> bool:
+    """Say whether a line gives a version as no requirement does, not even one that is misspelt."""
+    forms = any(form.match(line) for form in _FORMS)
+    within = any("=" not in match[0] for match in _WITHIN.finditer(line))
+    return not line.startswith("#") and (forms or within)
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
