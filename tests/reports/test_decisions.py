@@ -66,12 +66,13 @@ def test_a_hit_says_what_avoids_it_and_what_works(tables: dict[str, Any]) -> Non
     entry = _case(tables, "cache_float")
     bf16 = str(1 << [*Precision].index(Precision.BF16))
     numbers = _unfolded(entry["hits"][bf16])
-    verdict, error, newer, older, builds, ways = entry["records"][numbers[3]]
+    verdict, title, error, newer, older, builds, ways = entry["records"][numbers[3]]
     texts, environments_ = tables["texts"], tables["environments"]
 
     assert [bool(number) for number in numbers] == [place in {3, 4, 5} for place in range(13)]
-    assert (texts[verdict], texts[error]) == (
+    assert (texts[verdict], texts[title], texts[error]) == (
         "as-expected",
+        entry["title"],
         "AttributeError: 'HybridCache' object has no attribute 'float'",
     )
     assert [environments_[each][0] for each in (newer, older)] == ["4.51.0", "4.49.0"]
