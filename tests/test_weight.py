@@ -19,16 +19,16 @@ class Ceiling(NamedTuple):
 
 
 CEILINGS = (
-    Ceiling("runner", ("runner/*.py",), 37_140),
-    Ceiling("sweep", ("sweep/*.py",), 7_930),
-    Ceiling("pages", ("reports/*.py",), 8_590),
-    Ceiling("scripts of pages", ("reports/static/*.js",), 3_120),
+    Ceiling("runner", ("runner/*.py",), 35_260),
+    Ceiling("sweep", ("sweep/*.py",), 7_910),
+    Ceiling("pages", ("reports/*.py",), 8_020),
+    Ceiling("scripts of pages", ("reports/static/*.js",), 3_070),
     Ceiling("checks", ("checks/*.py",), 3_990),
-    Ceiling("tests", ("tests/*.py",), 46_860),
-    Ceiling("expected output", ("tests/cli/expected/*.md",), 10_190),
+    Ceiling("tests", ("tests/*.py",), 42_680),
+    Ceiling("expected output", ("tests/cli/expected/*.md",), 8_360),
 )
 """As `git ls-files | xargs cat | wc -l` counts. They only fall: lower what a change frees."""
-WORDS = 28_230
+WORDS = 19_960
 """Of `docs/` without the two documents that commands write."""
 WRITTEN = {"docs/cli.md", "docs/corpus.md"}
 
