@@ -31,7 +31,7 @@
 # fixed-by = "https://github.com/huggingface/accelerate/pull/3985"
 #
 # [[tool.repromatrix.fails]]
-# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
+# title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
 # when = ["torch<2.7"]
 # raises = ["AttributeError", "TypeError"]
 # match = [

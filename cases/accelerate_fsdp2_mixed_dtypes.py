@@ -32,7 +32,7 @@
 # fixed-by = "https://github.com/huggingface/accelerate/pull/3985"
 #
 # [[tool.repromatrix.fails]]
-# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
+# title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
 # when = ["torch<2.7"]
 # precisions = ["fp32"]
 # raises = ["AttributeError", "TypeError"]
@@ -45,7 +45,7 @@
 # came with torch 2.7."""
 #
 # [[tool.repromatrix.fails]]
-# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
+# title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
 # at-fault = "torch"
 # when = ["torch<2.7", "accelerate<1.13"]
 # precisions = ["bf16", "fp16"]
@@ -57,7 +57,7 @@
 # note = "torch 2.6 shards nothing on a CPU."
 #
 # [[tool.repromatrix.fails]]
-# title = "FSDP2 on a CPU needs torch 2.7: sharding raises an AttributeError or a TypeError"
+# title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
 # at-fault = "torch"
 # when = ["torch<2.7", "accelerate>=1.14"]
 # precisions = ["bf16", "fp16"]

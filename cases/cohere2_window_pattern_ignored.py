@@ -21,14 +21,14 @@
 # where = "cohere2_window_pattern_ignored:main"
 #
 # [[tool.repromatrix.fails]]
-# title = "The config classes of transformers 5.4 take no bool for an int"
+# title = "Cohere 2 in 5.4 cannot be built: Field 'use_cache' expected int, got bool"
 # at-fault = "transformers"
 # when = ["transformers>=5.4.0,<5.5.0"]
 # workarounds = ["*"]
 # raises = "StrictDataclassFieldValidationError"
 # match = "TypeError: Field 'use_cache' expected int, got bool (value: True)"
 # where = "huggingface_hub.dataclasses:strict.<locals>.wrap.<locals>.__strict_setattr__"
-# note = "Another bug: the config classes of 5.4 take no bool for an int."
+# note = "Another bug: 5.4 declares the field as an int."
 # ///
 """Cohere 2 must have a layer of full attention as often as sliding_window_pattern says.
 

@@ -48,7 +48,7 @@
 # where = "transformers.models.dab_detr.modeling_dab_detr:DabDetrMLP.forward"
 #
 # [[tool.repromatrix.fails]]
-# title = "The config classes of transformers 5.4 take no bool for an int"
+# title = "DAB-DETR in 5.4 cannot be built: Field 'is_encoder_decoder' expected int, got bool"
 # at-fault = "transformers"
 # when = ["transformers>=5.4.0,<5.5.0"]
 # workarounds = ["*"]
@@ -56,7 +56,7 @@
 # raises = "StrictDataclassFieldValidationError"
 # match = "TypeError: Field 'is_encoder_decoder' expected int, got bool (value: True)"
 # where = "huggingface_hub.dataclasses:strict.<locals>.wrap.<locals>.__strict_setattr__"
-# note = "Another bug: the config classes of 5.4 take no bool for an int."
+# note = "Another bug: 5.4 declares the field as an int."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/40300"

@@ -18,7 +18,7 @@
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
 # [[tool.repromatrix.fails]]
-# title = "ConvNeXt V2 computes a response norm that depends on where the pixels lie"
+# title = "ConvNeXt V2 in 4.51 normalises by a matrix norm: outputs depend on where the pixels lie"
 # when = ["transformers>=4.51.0,<4.52.1"]
 # precisions = ["fp32"]
 # workarounds = ["*"]

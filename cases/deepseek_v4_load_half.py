@@ -27,7 +27,7 @@
 # where = "transformers.models.deepseek_v4.modeling_deepseek_v4:DeepseekV4Attention.forward"
 #
 # [[tool.repromatrix.fails]]
-# title = "torch 2.8 has no grouped product for a CPU: Could not run 'aten::_grouped_mm'"
+# title = "Experts on a CPU with torch 2.8, until 5.12: Could not run 'aten::_grouped_mm'"
 # when = ["torch>=2.8,<2.9", "transformers>=5.8,<5.8.1"]
 # raises = "NotImplementedError"
 # match = "Could not run 'aten::_grouped_mm' with arguments from the 'CPU' backend"
@@ -35,7 +35,7 @@
 # note = "torch 2.8 has this product and no kernel of it for a CPU; 5.13 does without."
 #
 # [[tool.repromatrix.fails]]
-# title = "torch 2.8 has no grouped product for a CPU: Could not run 'aten::_grouped_mm'"
+# title = "Experts on a CPU with torch 2.8, until 5.12: Could not run 'aten::_grouped_mm'"
 # when = ["torch>=2.8,<2.9", "transformers>=5.8.1,<5.13"]
 # precisions = ["fp32"]
 # raises = "NotImplementedError"

@@ -22,7 +22,7 @@
 # note = "5.12 made the mask in another way, and took whole numbers."
 #
 # [[tool.repromatrix.fails]]
-# title = "torch 2.8 has no grouped product for a CPU: Could not run 'aten::_grouped_mm'"
+# title = "Experts on a CPU with torch 2.8, until 5.12: Could not run 'aten::_grouped_mm'"
 # when = ["torch>=2.8,<2.9", "transformers>=5.12,<5.13"]
 # raises = "NotImplementedError"
 # match = "Could not run 'aten::_grouped_mm' with arguments from the 'CPU' backend"

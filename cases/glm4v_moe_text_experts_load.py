@@ -21,7 +21,7 @@
 # where = "glm4v_moe_text_experts_load:main"
 #
 # [[tool.repromatrix.fails]]
-# title = "Grouped products with torch 2.10: expected data_ptr to be aligned to 16 bytes"
+# title = "Experts in fp32 on a CPU in 5.0 with torch 2.10: expected data_ptr to be aligned to 16 bytes"
 # when = ["transformers>=5.0.0,<5.1", "torch>=2.10,<2.11"]
 # precisions = ["fp32"]
 # workarounds = ["fuse-experts"]

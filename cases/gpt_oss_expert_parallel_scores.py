@@ -46,7 +46,7 @@
 # note = "In fp16 the norms stay in fp32, and FSDP is asked to shard them with the rest."
 #
 # [[tool.repromatrix.fails]]
-# title = "torch 2.8 has no grouped product for a CPU: Could not run 'aten::_grouped_mm'"
+# title = "Experts on a CPU with torch 2.8, until 5.12: Could not run 'aten::_grouped_mm'"
 # when = ["torch>=2.8,<2.9", "transformers>=5.6,<5.13"]
 # precisions = ["bf16", "fp16"]
 # raises = "NotImplementedError"
@@ -54,7 +54,7 @@
 # where = "transformers.integrations.moe:_grouped_mm"
 #
 # [[tool.repromatrix.fails]]
-# title = "Expert parallelism needs torch 2.8: FSDP2 requires `torch>=2.8`"
+# title = "Expert parallelism over FSDP2 needs torch 2.8: FSDP2 requires `torch>=2.8`"
 # when = ["torch<2.8", "transformers>=5.23"]
 # raises = "OSError"
 # match = "FSDP2 requires `torch>=2.8`"

@@ -18,7 +18,7 @@
 # float-ids = "Cast the text position ids to the model's dtype before the encoder layer."
 #
 # [[tool.repromatrix.fails]]
-# title = "Grounding DINO in 16 bit: fp32 text position embeddings, mat1 and mat2 must have the same dtype"
+# title = "Grounding DINO in 16 bit, until 5.8: mat1 and mat2 must have the same dtype in text attention"
 # when = ["transformers>=4.49,<5.9"]
 # precisions = ["bf16", "fp16"]
 # workarounds = ["*"]

@@ -15,13 +15,13 @@
 # copy-offset = "Let get_query_offset of the cache return a copy of its tensor."
 #
 # [[tool.repromatrix.fails]]
-# title = "Inkling in 5.14.0 computes with no static cache: the sizes of two tensors must match"
+# title = "Inkling 5.14.0 fails with a static cache: The size of tensor a must match the size of tensor b"
 # when = ["transformers>=5.14.0,<5.14.1"]
 # workarounds = ["*"]
 # raises = "RuntimeError"
 # match = ") must match the size of tensor b"
 # where = "transformers.integrations.sdpa_attention:create_position_bias_mask"
-# note = "Another bug: 5.14.0 computes with no static cache."
+# note = "Another bug: 5.14.0 fails with every static cache."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.14.1"]

@@ -34,7 +34,7 @@
 # where = "led_static_cache_mask:main"
 #
 # [[tool.repromatrix.fails]]
-# title = "LED with a static cache: arange() takes no tensor as the number of past tokens"
+# title = "LED with a static cache in 5.4 to 5.12: arange() received an invalid combination of arguments"
 # when = ["transformers>=5.4.0,<5.13.0"]
 # raises = "TypeError"
 # match = "* (Number end, *, Tensor out = None, torch.dtype dtype = None, torch.layout layout = None, torch.device device = None, b"

@@ -40,7 +40,7 @@
 # where = "peft.tuners.lora.layer:Linear.forward"
 #
 # [[tool.repromatrix.fails]]
-# title = "The config classes of transformers 5.4 take no bool for an int"
+# title = "Phi-3.5-MoE in 5.4 cannot be built: Field 'tie_word_embeddings' expected int, got bool"
 # at-fault = "transformers"
 # when = ["transformers>=5.4.0,<5.5.0"]
 # workarounds = ["*"]

@@ -22,7 +22,7 @@
 # where = "llama4_vision_rotary_cast:main"
 #
 # [[tool.repromatrix.fails]]
-# title = "Llama 4's vision model in 5.0 to 5.3 cannot be loaded: Cannot copy out of meta tensor"
+# title = "Llama 4's vision model in 5.0 to 5.3 cannot run once loaded: Cannot copy out of meta tensor"
 # when = ["transformers>=5.0,<5.4"]
 # workarounds = ["load"]
 # raises = "NotImplementedError"

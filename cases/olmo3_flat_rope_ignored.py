@@ -15,14 +15,14 @@
 # by-layer-type = "Write the parameters under each type of layer that config.rope_parameters has."
 #
 # [[tool.repromatrix.fails]]
-# title = "The config classes of transformers 5.4 take no bool for an int"
+# title = "Olmo 3 in 5.4 cannot be built: Field 'tie_word_embeddings' expected int, got bool"
 # at-fault = "transformers"
 # when = ["transformers>=5.4.0,<5.5.0"]
 # workarounds = ["*"]
 # raises = "StrictDataclassFieldValidationError"
 # match = "TypeError: Field 'tie_word_embeddings' expected int, got bool (value: False)"
 # where = "huggingface_hub.dataclasses:strict.<locals>.wrap.<locals>.__strict_setattr__"
-# note = "Another bug: the config classes of 5.4 take no bool for an int."
+# note = "Another bug: 5.4 declares the field as an int."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.13.0,<5.17.0"]
@@ -37,7 +37,7 @@
 # where = "olmo3_flat_rope_ignored:main"
 #
 # [[tool.repromatrix.fails]]
-# title = "transformers 5.17 builds no Olmo 3 config with flat rotary parameters: 'str' has no attribute 'get'"
+# title = "Olmo 3 in 5.17 refuses flat rotary parameters: 'str' object has no attribute 'get'"
 # when = ["transformers>=5.17.0,<5.18.0"]
 # workarounds = ["*"]
 # raises = "AttributeError"

@@ -28,7 +28,7 @@
 # where = "transformers.models.qwen3.modeling_qwen3:Qwen3Attention.forward"
 #
 # [[tool.repromatrix.fails]]
-# title = "transformers 5.16 loads no FP8 checkpoint of a model without experts"
+# title = "FP8 checkpoints without experts cannot be loaded in 5.16: 'NoneType' object has no attribute 'get'"
 # when = ["transformers>=5.16,<5.17"]
 # workarounds = ["", "cast-after-load"]
 # raises = "AttributeError"

@@ -24,7 +24,7 @@
 # where = "transformers.models.sam2_video.modeling_sam2_video:Sam2VideoRoPEAttention.forward"
 #
 # [[tool.repromatrix.fails]]
-# title = "SAM 2 video in 5.0 tracks in no precision: no attribute 'fpn_position_embeddings'"
+# title = "SAM 2 video in 5.0 cannot track: no attribute 'fpn_position_embeddings'"
 # when = ["transformers>=5.0.0,<5.1.0"]
 # workarounds = ["*"]
 # raises = "AttributeError"

@@ -30,6 +30,7 @@
 # where = "torchao_int8_weight_only_overflow:main"
 #
 # [[tool.repromatrix.fails]]
+# title = "torchao's int8 layers with quantised inputs overflow in fp16: outputs are not finite"
 # when = ["torchao>=0.16"]
 # precisions = ["fp16"]
 # workarounds = ["dynamic"]
