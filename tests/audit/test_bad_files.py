@@ -93,4 +93,4 @@ def test_each_format_of_a_file_is_tried(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         forms.add(read(str(path)).form)
 
-    assert forms == {*Form} - {Form.REQUIREMENTS}
+    assert forms == {*Form} - {Form.REQUIREMENTS, Form.PASTED}
