@@ -243,7 +243,7 @@ def _form(path: Path, text: str, where: str) -> tuple[Form, Any]:
     if suffix == ".json":
         raise refuse(Problem(where, "it is not JSON", MAKE_AGAIN))
     if suffix not in _TOML:
-        is_pasted = pasted.is_pasted(text)
+        is_pasted = pasted.is_pasted(text, typed=name == STDIN)
         if not is_pasted:
             pasted.refuse_traceback(text, where)
         return (Form.PASTED if is_pasted else Form.REQUIREMENTS), text

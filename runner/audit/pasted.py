@@ -39,9 +39,13 @@ _KNOWN = (
     *("python", "numpy"),
 )
 _PACKAGE = rf"(?<![\w./-])({'|'.join(_KNOWN)})"
-_WITHIN = re.compile(rf"{_PACKAGE}(?: ?[:=] ?| (?=\d+\.)){_VERSION}", re.IGNORECASE)
+_WITHIN = re.compile(rf"{_PACKAGE}(?: ?[:=] ?| (?:is )?(?=v?\d+\.)){_VERSION}", re.IGNORECASE)
 """A known package and its version somewhere in a line, as in a banner."""
 _NAMED = re.compile(rf"{_PACKAGE}(?![\w/-]).*\d\.\d", re.IGNORECASE)
+_SHOWN = re.compile(r"Name: (\S+)[ \t]*\n(.*)Version: ")
+"""What `pip show` prints: a name, and its version in the next line."""
+_WORDS = re.compile(r"(?m)^\W*[A-Z]\w* (?:\w+ ){3}|^```")
+"""A sentence, or the mark of a block of code: no line of a requirements file."""
 _ALIASES = {"pytorch": "torch", "hf-hub": "huggingface-hub", "swift": "ms-swift"}
 _TRACEBACK = "Traceback (most recent call last)"
 _PASTE = "Paste what `pip freeze`, `pip list` or `transformers env` prints."
@@ -54,8 +58,13 @@ class _Said(NamedTuple):
     """Empty where the package is said not to be installed."""
 
 
-def is_pasted(text: str) -> bool:
-    """Say whether a text is no requirements file, and names a version in another way."""
+def is_pasted(text: str, *, typed: bool = False) -> bool:
+    """Say whether a text is no requirements file, and names a version in another way.
+
+    Where somebody typed it, in no file, sentences around pins say so, too.
+    """
+    if typed and _WORDS.search(text):
+        return any(_said(line) for line, _ in _lines(text))
     return any(not is_pin and _tells(line) for line, is_pin in _lines(text))
 
 
@@ -68,7 +77,7 @@ def _tells(line: str) -> bool:
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each line without what stands before it, and whether pip reads it as it stood."""
-    for whole in text.splitlines():
+    for whole in _SHOWN.sub(r"\1 version: ", text).splitlines():
         line, stood = whole.replace("`", "").replace("**", ""), whole.strip()
         while lead := _LEAD.match(line):
             line = line[lead.end() :]

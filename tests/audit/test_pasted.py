@@ -55,6 +55,13 @@ ISSUE = """\
 > * torch 2.13.0+cu130, Python 3.10.12
 > * peft from the main branch, after 0.19.1
 """
+SHOWN = "Name: transformers\nVersion: 5.9.0\n\nName: torch\nVersion: 2.13.0\n"
+WORDS = """The library worked for me with these versions:
+```
+transformers==5.9.0
+```
+Torch v2.13.0, and peft is 0.19.1
+"""
 PIPES = "| package | version |\n|---|---|\n| transformers | 5.9.0 |\n| torch | 2.13.0 |\n"
 LOGGED = "2026-11-02T10:11:12.123Z - transformers==5.1.0\n2026-11-02T10:11:12.124Z - torch==2.9.1\n"
 
@@ -84,10 +91,22 @@ def told(text: str, monkeypatch: pytest.MonkeyPatch) -> Installed:
             "",
         ),
         (ISSUE, "torch 2.13.0+cu130, transformers 5.9.0", "3.10"),
+        (SHOWN, "torch 2.13.0, transformers 5.9.0", ""),
+        (WORDS, "peft 0.19.1, torch 2.13.0, transformers 5.9.0", ""),
         (PIPES, "torch 2.13.0, transformers 5.9.0", ""),
         (LOGGED, "torch 2.9.1, transformers 5.1.0", ""),
     ],
-    ids=["env", "collect_env of a rank", "a banner", "pip list", "an issue", "pipes", "a log"],
+    ids=[
+        "env",
+        "collect_env of a rank",
+        "a banner",
+        "pip list",
+        "an issue",
+        "pip show",
+        "words",
+        "pipes",
+        "a log",
+    ],
 )
 def test_what_tools_print_and_people_write_is_read(
     text: str, pins: str, python: str, monkeypatch: pytest.MonkeyPatch
