@@ -18,7 +18,7 @@ from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.text import join, plural, shorten
 
 _LEAD = re.compile(
-    r"\s*(?:[>|]+|[-*•](?=\s)|(?:\([\w.-]+\)\s*)?\S*[$%](?=\s)|\[(?:rank\d+|\d+|pip\d?|conda)\]:?"
+    r"\s*(?:[>|]+|[-*•+~](?=\s)|(?:\([\w.-]+\)\s*)?\S*[$%](?=\s)|\[(?:rank\d+|\d+|pip\d?|conda)\]:?"
     r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-][\d:]+)?\]?|\N{HUGGING FACE})\s*"
 )
 _VERSION = r"v?(\d+(?:\.\w+)*(?:[+!-]\w+(?:\.\w+)*)?)"
@@ -44,6 +44,8 @@ _WITHIN = re.compile(rf"{_PACKAGE}(?: ?[:=] ?| (?:is )?(?=v?\d+\.)){_VERSION}", 
 _NAMED = re.compile(rf"{_PACKAGE}(?![\w/-]).*\d\.\d", re.IGNORECASE)
 _SHOWN = re.compile(r"Name: (\S+)[ \t]*\n(.*)Version: ")
 """What `pip show` prints: a name, and its version in the next line."""
+_ADDED, _REMOVED = re.compile(r"(?m)^\s*\+ [\w.-]+=="), re.compile(r"(?m)^\s*- [\w.-]+==.*$")
+"""What `uv pip install` prints: what it took away is not installed."""
 _WORDS = re.compile(r"(?m)^\W*[A-Z]\w* (?:\w+ ){3}|^```")
 """A sentence, or the mark of a block of code: no line of a requirements file."""
 _ALIASES = {"pytorch": "torch", "hf-hub": "huggingface-hub", "swift": "ms-swift"}
@@ -77,6 +79,7 @@ def _tells(line: str) -> bool:
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each line without what stands before it, and whether pip reads it as it stood."""
+    text = _REMOVED.sub("", text) if _ADDED.search(text) else text
     for whole in _SHOWN.sub(r"\1 version: ", text).splitlines():
         line, stood = whole.replace("`", "").replace("**", ""), whole.strip()
         while lead := _LEAD.match(line):

@@ -55,6 +55,7 @@ ISSUE = """\
 > * torch 2.13.0+cu130, Python 3.10.12
 > * peft from the main branch, after 0.19.1
 """
+UV = " - transformers==5.8.0\n + transformers==5.9.0\n + torch==2.13.0\n"
 SHOWN = "Name: transformers\nVersion: 5.9.0\n\nName: torch\nVersion: 2.13.0\n"
 WORDS = """The library worked for me with these versions:
 ```
@@ -91,6 +92,7 @@ def told(text: str, monkeypatch: pytest.MonkeyPatch) -> Installed:
             "",
         ),
         (ISSUE, "torch 2.13.0+cu130, transformers 5.9.0", "3.10"),
+        (UV, "torch 2.13.0, transformers 5.9.0", ""),
         (SHOWN, "torch 2.13.0, transformers 5.9.0", ""),
         (WORDS, "peft 0.19.1, torch 2.13.0, transformers 5.9.0", ""),
         (PIPES, "torch 2.13.0, transformers 5.9.0", ""),
@@ -102,6 +104,7 @@ def told(text: str, monkeypatch: pytest.MonkeyPatch) -> Installed:
         "a banner",
         "pip list",
         "an issue",
+        "uv",
         "pip show",
         "words",
         "pipes",
