@@ -57,7 +57,7 @@ class _Package(NamedTuple):
 
     @property
     def on_pypi(self) -> str:
-        return _on_pypi(self.name) if self.is_conda else self.name
+        return on_pypi(self.name) if self.is_conda else self.name
 
     def take(self, gathered: Gathering) -> None:
         """Note it; conda installs Python as a package."""
@@ -68,7 +68,7 @@ class _Package(NamedTuple):
             gathered.take(self.on_pypi, self.version, address=self.address)
 
 
-def _on_pypi(name: str) -> str:
+def on_pypi(name: str) -> str:
     """Return the name that a package of conda has on PyPI."""
     canonical = canonicalize_name(name)
     return _ON_PYPI.get(canonical, canonical)
@@ -254,7 +254,7 @@ def _read_spec(spec: str, gathered: Gathering, where: str) -> None:
     if is_pin and (not is_prefix or canonicalize_name(name) == "python"):
         _Package(name, version).take(gathered)
     else:
-        gathered.leave(_on_pypi(name), f"{shorten(wanted, SHORT) or 'any version'}, not a pin")
+        gathered.leave(on_pypi(name), f"{shorten(wanted, SHORT) or 'any version'}, not a pin")
 
 
 def read_list(rows: list[object], gathered: Gathering) -> None:
@@ -334,7 +334,7 @@ def _take_purl(gathered: Gathering, purl: object, listed: object, marker: object
         what = f"{shorten(purl, 2 * SHORT)!r} is not a package URL"
         raise refuse(Problem(gathered.where, what, MAKE_AGAIN)) from error
     if found.type in {"pypi", "conda"}:
-        name = _on_pypi(found.name) if found.type == "conda" else found.name
+        name = on_pypi(found.name) if found.type == "conda" else found.name
         version = found.version or (listed if isinstance(listed, str) else "")
         address = "vcs_url" if "vcs_url" in found.qualifiers else ""
         gathered.take(name, version, address=address, marker=marker)

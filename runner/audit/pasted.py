@@ -2,6 +2,8 @@
 
 Each line is read by the first pattern that fits, after what people and tools put before it: marks
 of lists and quotes, prompts, timestamps, the rank of a process.
+
+No pattern may look through a text, or a line, again from each place of it: a paste has up to 16 MB.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from repromatrix.runner.audit.listings import on_pypi
 from repromatrix.runner.audit.packages import Gathering
 from repromatrix.runner.errors import Problem, refuse
 from repromatrix.runner.text import join, plural, shorten
@@ -25,10 +27,10 @@ _VERSION = r"v?(\d+(?:\.\w+)*(?:[+!-]\w+(?:\.\w+)*)?)"
 _ABSENT = r"not installed|not found|not available"
 _FORMS = (
     re.compile(
-        rf"([A-Za-z][\w. -]*?) [Vv]ersion(?: ?\([^)]*\))?\s*[:=]\s*(?:{_VERSION}|({_ABSENT}))"
+        rf"([A-Za-z][\w. -]*?) [Vv]ersion(?: ?\([^()]*\))?\s*[:=]\s*(?:{_VERSION}|({_ABSENT}))"
     ),
     re.compile(rf"([A-Za-z][\w.-]*)(?:\[[\w,.-]*\])?\s*==\s*{_VERSION}"),
-    re.compile(rf"([A-Za-z_][\w.-]*)(?:\s{{2,}}|\s*\t\s*|\s*\|\s*){_VERSION}(?:\s.*|\|.*)?"),
+    re.compile(rf"([A-Za-z_][\w.-]*)(?:\s{{2,}}|\t|\s*\|\s*){_VERSION}(?:\s.*|\|.*)?"),
 )
 """What a line is: `NAME version: VERSION` of an `env` command, a pin, a row of a table."""
 _KNOWN = (
@@ -41,14 +43,15 @@ _KNOWN = (
 _PACKAGE = rf"(?<![\w./-])({'|'.join(_KNOWN)})"
 _WITHIN = re.compile(rf"{_PACKAGE}(?: ?[:=] ?| (?:is )?(?=v?\d+\.)){_VERSION}", re.IGNORECASE)
 """A known package and its version somewhere in a line, as in a banner."""
-_NAMED = re.compile(rf"{_PACKAGE}(?![\w/-]).*\d\.\d", re.IGNORECASE)
+_NAMED, _NUMBER = re.compile(rf"{_PACKAGE}(?![\w/-])", re.IGNORECASE), re.compile(r"\d\.\d")
 _SHOWN = re.compile(r"Name: (\S+)[ \t]*\n(.*)Version: ")
 """What `pip show` prints: a name, and its version in the next line."""
-_ADDED, _REMOVED = re.compile(r"(?m)^\s*\+ [\w.-]+=="), re.compile(r"(?m)^\s*- [\w.-]+==.*$")
+_ADDED = re.compile(r"(?m)^[ \t]*\+ [\w.-]+==")
+_REMOVED = re.compile(r"(?m)^[ \t]*- [\w.-]+==.*$")
 """What `uv pip install` prints: what it took away is not installed."""
-_WORDS = re.compile(r"(?m)^\W*[A-Z]\w* (?:\w+ ){3}|^```")
+_WORDS = re.compile(r"(?m)^[^\w\n]*[A-Z]\w* (?:\w+ ){3}|^```")
 """A sentence, or the mark of a block of code: no line of a requirements file."""
-_ALIASES = {"pytorch": "torch", "hf-hub": "huggingface-hub", "swift": "ms-swift"}
+_ALIASES = {"hf-hub": "huggingface-hub", "swift": "ms-swift"}
 _TRACEBACK = "Traceback (most recent call last)"
 _PASTE = "Paste what `pip freeze`, `pip list` or `transformers env` prints."
 _FEW, _SHORT = 6, 60
@@ -81,10 +84,12 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each line without what stands before it, and whether pip reads it as it stood."""
     text = _REMOVED.sub("", text) if _ADDED.search(text) else text
     for whole in _SHOWN.sub(r"\1 version: ", text).splitlines():
-        line, stood = whole.replace("`", "").replace("**", ""), whole.strip()
-        while lead := _LEAD.match(line):
-            line = line[lead.end() :]
-        line = line.strip()
+        if not whole or whole.isspace():
+            continue
+        line, stood, at = whole.replace("`", "").replace("**", ""), whole.strip(), 0
+        while lead := _LEAD.match(line, at):
+            at = lead.end()
+        line = line[at:].strip()
         yield line, line == stood and bool(_FORMS[1].match(line) or line.startswith(("#", "-")))
 
 
@@ -99,16 +104,17 @@ def _said(line: str) -> list[_Said]:
 
 
 def _name(text: str) -> str:
-    name = canonicalize_name(text.strip().replace(" ", "-"))
+    name = on_pypi(text.strip().replace(" ", "-"))
     return _ALIASES.get(name, name)
 
 
 def read_pasted(text: str, gathered: Gathering) -> None:
-    """Read what a text says of packages; raises RunnerError where it says nothing of versions."""
+    """Read what each line of a text says of packages, in time by the length of the text."""
     became, absent, unread = dict[str, str](), set[str](), list[str]()
     for line, _ in _lines(text):
         every = _said(line)
-        if not every and _NAMED.search(line):
+        named = None if every else _NAMED.search(line)
+        if named and _NUMBER.search(line, named.end()):
             unread.append(shorten(line, _SHORT))
         for name, version in every:
             if not version:
@@ -131,7 +137,7 @@ def refuse_traceback(text: str, where: str) -> None:
 
 
 def _will_be(version: str) -> str:
-    """Return the release that a development version becomes, with its build."""
+    """Return the release that a development version becomes."""
     try:
         parsed = Version(version)
     except InvalidVersion:

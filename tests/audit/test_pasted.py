@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -73,6 +74,10 @@ def told(text: str, monkeypatch: pytest.MonkeyPatch) -> Installed:
     return read("-")
 
 
+NAMES = ["env", "collect_env of a rank", "a banner", "pip list", "an issue", "uv", "pip show"]
+NAMES += ["words", "pipes", "a log"]
+
+
 @pytest.mark.parametrize(
     ("text", "pins", "python"),
     [
@@ -98,18 +103,7 @@ def told(text: str, monkeypatch: pytest.MonkeyPatch) -> Installed:
         (PIPES, "torch 2.13.0, transformers 5.9.0", ""),
         (LOGGED, "torch 2.9.1, transformers 5.1.0", ""),
     ],
-    ids=[
-        "env",
-        "collect_env of a rank",
-        "a banner",
-        "pip list",
-        "an issue",
-        "uv",
-        "pip show",
-        "words",
-        "pipes",
-        "a log",
-    ],
+    ids=NAMES,
 )
 def test_what_tools_print_and_people_write_is_read(
     text: str, pins: str, python: str, monkeypatch: pytest.MonkeyPatch
@@ -185,6 +179,16 @@ NOISE = st.sampled_from(
     ["", "Some words.", "GPU type: Tesla T4", "```shell", "CUDA: 12.4", "- ", "1.2.3"]
 )
 VERSION = st.from_regex(r"[1-9]\.[1-9][0-9]?\.[0-9](\+cu12[0-9])?", fullmatch=True)
+
+
+@pytest.mark.parametrize("text", ["\n", "- ", "a" + "\t" * 99, "torch ", "a version (", "\n+"])
+def test_a_long_text_takes_time_by_its_length(text: str) -> None:
+    begun = time.process_time()
+    for longer in (text * (200_000 // len(text)), f"a{text * (200_000 // len(text))}b"):
+        assert not is_pasted(longer, typed=True)
+        read_pasted(longer, Gathering("pasted", {}))
+
+    assert time.process_time() - begun < 20
 
 
 @given(st.data())
