@@ -17,7 +17,6 @@ from pathlib import Path
 
 from checks.table import Table
 from repromatrix.runner import project
-from repromatrix.runner.audit.swept import plain
 from repromatrix.runner.evidence.answers import published_rows
 from repromatrix.runner.evidence.swept.changes import Kind, change_of
 from repromatrix.runner.evidence.swept.history import SweepHistory
@@ -26,6 +25,7 @@ from repromatrix.runner.evidence.swept.published import read_history
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.model.case import Case, Failure
 from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.families import squashed
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.paths import Paths
@@ -68,11 +68,11 @@ def recalled(case: Case, lines: Mapping[Precision, Line], history: SweepHistory)
     words, in the same function. Wrong numbers are found, too, where a probe's numbers change on
     just those releases on which the case begins or ends to fail.
     """
-    families = {plain(family) for family in case.block.answers_for}
+    families = {squashed(family) for family in case.block.answers_for}
     kinds = [
         kind
         for kind in history.architectures
-        if families & {plain("".join(parts)) for parts in _beginnings(kind)}
+        if families & {squashed("".join(parts)) for parts in _beginnings(kind)}
     ]
     ran = functools.cache(lambda kind: frozenset(history.measured(kind)))
     best = Recalled(case=case.name, probe="", releases=0)

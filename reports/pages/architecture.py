@@ -11,12 +11,12 @@ from typing import Any
 
 from repromatrix.reports.exports.rows import ExportTable
 from repromatrix.reports.text import Link, filed, in_address, shortened, visible
-from repromatrix.runner.audit.swept import plain
 from repromatrix.runner.evidence.swept.changes import Kind, ProbeChange, what
 from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES, PROBES
 from repromatrix.runner.evidence.swept.published import RefusedType
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.model.families import squashed
 
 _SAYS = {probe.name: probe.holds for probe in PROBES} | {BUILD: "It is built."}
 _LOOKS = {
@@ -150,12 +150,12 @@ def architectures(
 
     `classes` is what was found of further classes.
     """
-    known = {plain(name): link for name, link in families.items()}
+    known = {squashed(name): link for name, link in families.items()}
     return tuple(
         _page(
             history,
             kind,
-            known.get(plain(kind)),
+            known.get(squashed(kind)),
             [_page(classes, name, None) for name in sorted(classes.classes_of(kind))],
         )
         for kind in sorted(history.architectures)

@@ -7,8 +7,8 @@ from typing import Any
 
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.audit.swept import plain
 from repromatrix.runner.model.case import Trigger
+from repromatrix.runner.model.families import squashed
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.packages import MOVED, TORCH
 
@@ -41,7 +41,7 @@ def check_page(survey: Survey, architectures: Iterable[str] = ()) -> dict[str, A
         "swept": [
             name
             for name in sorted(map(visible, architectures))
-            if plain(name) not in {*map(plain, models)}
+            if squashed(name) not in {*map(squashed, models)}
         ],
         "triggers": [*Trigger],
     }

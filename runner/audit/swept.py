@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from repromatrix.runner.document import Document, Listing, write
 from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
-from repromatrix.runner.model.families import spelled
+from repromatrix.runner.model.families import squashed
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.text import plural, shorten
 
@@ -51,19 +50,14 @@ class SweptAnswer:
         return bool(self.bad or self.holding)
 
 
-def plain(name: str) -> str:
-    """Return the name of a family without separators: `BLIP-2` of a config is `blip2` of a case."""
-    return re.sub("[._-]", "", name.lower())
-
-
 def named(history: SweepHistory, patterns: Sequence[str]) -> tuple[str, ...]:
     """Return the architectures that names or globs match, as configs or as families write them."""
     parts = [part for text in patterns for part in text.split(",") if part.strip()]
-    wanted = [plain(spelled(part, history.architectures)) for part in parts]
+    wanted = [squashed(part.strip()) for part in parts]
     return tuple(
         kind
         for kind in history.architectures
-        if any(fnmatch.fnmatchcase(plain(kind), pattern) for pattern in wanted)
+        if any(fnmatch.fnmatchcase(squashed(kind), pattern) for pattern in wanted)
     )
 
 

@@ -20,9 +20,10 @@ def spelled(name: str, known: Iterable[str]) -> str:
     if _GLOB & {*typed}:
         return typed.lower().replace("_", "-")
     names = {*known}
-    by_spelling = {} if typed in names else {_squashed(each): each for each in names}
-    return by_spelling.get(_squashed(typed), typed)
+    by_spelling = {} if typed in names else {squashed(each): each for each in names}
+    return by_spelling.get(squashed(typed), typed)
 
 
-def _squashed(name: str) -> str:
+def squashed(name: str) -> str:
+    """Return a name without its separators and what a class adds: `BLIP-2` is `blip2`."""
     return _BETWEEN.sub("", _CLASS.sub("", name).lower())
