@@ -43,7 +43,6 @@ from repromatrix.runner.evidence.published import (
     PublishedSet,
     in_table,
 )
-from repromatrix.runner.evidence.snapshot import newest
 from repromatrix.runner.judging.verdicts import stands
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment, Line, belongs
@@ -125,7 +124,6 @@ class EvidenceIndex:
             contested=contested,
             commits=known_commits(self.paths).values(),
             torch=torch,
-            snapshot=newest(self.paths.published),
         )
 
     def _rows(self, cell: Cell) -> Iterator[Observation]:
