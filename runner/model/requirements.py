@@ -1,4 +1,4 @@
-"""Requirements held against installed versions.
+"""Requirements compared with installed versions.
 
 Development and pre-releases count as the release that they will become: `5.24.0.dev0` satisfies
 `>=5.24`. Without that rule a development build falls through both `>=5.24` and `<5.24`

@@ -1,1 +1,1 @@
-"""What to run and when: cells selected, held against evidence, by environment. Pure."""
+"""What to run and when: cells selected, compared with evidence, by environment. Pure."""

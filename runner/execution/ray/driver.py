@@ -91,7 +91,7 @@ class Cluster:
         self.waiting: deque[Flight] = deque()
         self.flying: dict[Any, Flight] = {}
         self.barred: dict[str, str] = {}
-        """Nodes that can run nothing of ours, with the reason."""
+        """Nodes that cannot run our cells, with the reason."""
         self.able: set[str] = set()
         """The nodes that there were at the last look."""
         self.looked = self.inhabited = time.monotonic()

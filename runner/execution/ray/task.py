@@ -39,7 +39,7 @@ def kind() -> str:
 
 
 class UnfitError(Exception):
-    """This node can run nothing of ours; the text is the reason, without addresses and paths."""
+    """This node cannot run our cells; the text is the reason, without addresses and paths."""
 
 
 class BrokenError(Exception):
