@@ -40,7 +40,7 @@ class HeldVersions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alone:
-    """The versions of this package in which a case fails, as measured to decide by themselves."""
+    """The versions of this package, which is at fault, in which a bug of a case fails."""
 
     case: str
     title: str
@@ -137,22 +137,23 @@ def _worst_first(found: Iterable[Alone]) -> tuple[Alone, ...]:
 
 def _alone(survey: Survey, package: str) -> Iterator[Alone]:
     for case in survey.cases.values():
-        alike: dict[tuple[str, str, tuple[str, ...], str, bool], list[Precision]] = {}
+        alike: dict[tuple[str, str, str, tuple[str, ...], str, bool], list[Precision]] = {}
         for key, rows in survey.series(case.name).items():
-            workaround, _, precision = key
+            workaround, device, precision = key
+            on = f" on {device}" if len(survey.devices) > 1 else ""
             for bug in survey.affected(case.name, key):
                 if bug.package == package:
                     texts = tuple(interval.text for interval in bug.intervals)
                     releases = survey.spans([name for name in rows if name in bug.failing])
-                    same = bug.title, workaround, texts, releases, not bug.intervals[-1].fixed
+                    same = bug.title, workaround, on, texts, releases, not bug.intervals[-1].fixed
                     alike.setdefault(same, []).append(precision)
-        for (title, workaround, texts, releases, is_open), precisions in alike.items():
+        for (title, workaround, on, texts, releases, is_open), precisions in alike.items():
             yield Alone(
                 case=visible(case.name),
                 title=visible(title),
                 href=page_of(case.name),
                 workaround=visible(workaround),
-                precisions=join([*precisions]),
+                precisions=f"{join([*precisions])}{on}",
                 ranges=tuple(map(visible, texts)),
                 releases=releases,
                 is_open=is_open,
