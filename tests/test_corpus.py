@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from packaging.version import Version
 
+import repromatrix
 from repromatrix.reports.exports import osv
 from repromatrix.reports.site import Published
 from repromatrix.reports.view import survey
@@ -17,13 +19,14 @@ from repromatrix.runner.cli.check import _judged
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.lint import crosses, lacking
-from repromatrix.runner.model.case import stem_of
+from repromatrix.runner.model.case import CaseKind, stem_of
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Device, Precision, Reading
 from repromatrix.runner.paths import ROOT, Paths
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from repromatrix.reports.view import Survey
     from repromatrix.runner.judging.verdicts import Judged
@@ -144,23 +147,69 @@ def test_the_cases_that_fail_by_a_cpu_kernel_only_are_these(
     }
 
 
-def test_no_osv_range_holds_a_version_that_is_not_hit(corpus: Project) -> None:
-    """That of intruder_dimension held peft 0.14.0 to 0.18.1, which cannot run it at all."""
+@pytest.fixture(scope="module")
+def surveyed(corpus: Project) -> tuple[Survey, list[dict[str, Any]]]:
+    """What was published, and its OSV entries."""
     informed, rows = site.judged_grid(corpus, list(answers.published_rows(Paths())))
     found = survey(corpus.cases, list(informed.environments.values()), rows)
     published = Published(publications=read_publications(Paths().published))
+    entries = (osv.entries_of(found, case, published, []) for case in corpus.cases.values())
+    return found, [*chain.from_iterable(entries)]
+
+
+def test_no_osv_range_holds_a_version_that_is_not_hit(
+    surveyed: tuple[Survey, list[dict[str, Any]]],
+) -> None:
+    """That of intruder_dimension held peft 0.14.0 to 0.18.1, which cannot run it at all."""
+    found, entries = surveyed
     wrong = [
-        (case.name, package, version, sorted(readings))
-        for case in corpus.cases.values()
-        for entry in osv.entries_of(found, case, published, [])
+        (case, package, version, sorted(readings))
+        for entry in entries
+        for case in [entry["database_specific"]["case"]]
         for affected in entry["affected"]
         for package in [affected["package"]["name"]]
         for precision in affected["ecosystem_specific"]["precisions"]
-        for version, readings in _readings(found, case.name, affected, precision).items()
+        for version, readings in _readings(found, case, affected, precision).items()
         if readings in ({Reading.ABSENT}, {Reading.GOOD}) and _holds(affected, version)
     ]
 
     assert wrong == []
+
+
+def test_a_scanner_fed_with_the_osv_entries_names_the_bugs_that_audit_names(
+    surveyed: tuple[Survey, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    lock = {"transformers": "4.57.6", "accelerate": "1.13.0", "peft": "0.19.0", "torch": "2.13.0"}
+    path = tmp_path / "requirements.txt"
+    path.write_text("".join(f"{name}=={version}\n" for name, version in lock.items()))
+    scanned = {
+        (entry["database_specific"]["case"], entry["summary"], affected["package"]["name"], name)
+        for entry in surveyed[1]
+        for affected in entry["affected"]
+        for version in [lock.get(affected["package"]["name"])]
+        if version and _holds(affected, version)
+        if affected["ecosystem_specific"]["device"] == "cpu"
+        for name in affected["ecosystem_specific"]["precisions"]
+    }
+
+    answer = repromatrix.audit(path)
+
+    named = {
+        (hit.case.name, hit.title, hit.at_fault, cell.precision.value)
+        for hit in answer.hits
+        for cell in hit.stands
+        if hit.case.block.kind is CaseKind.BUG
+    }
+    unknown = {(cell.case, cell.precision.value): cell.why for cell in answer.unknown}
+    assert named - scanned == set()
+    # `audit` does not answer with another package's release, nor without a package that is needed;
+    # a scanner sees one package, of which no version in between was measured to pass.
+    assert {(case, unknown[case, precision]) for case, _, _, precision in scanned - named} == {
+        ("accelerate_fsdp2_master_weights", "between 4.57.6, which passes, and 5.3.0, which fails"),
+        ("accelerate_fsdp2_mixed_dtypes", "between 4.57.6, which passes, and 5.3.0, which fails"),
+        ("peft_second_adapter_half", "between 4.57.6, which fails, and 5.5.1, which passes"),
+        ("rt_detr_matcher_infeasible", "needs scipy, which is not listed"),
+    }
 
 
 def _readings(

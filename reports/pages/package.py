@@ -145,7 +145,9 @@ def _alone(survey: Survey, package: str) -> Iterator[Alone]:
                 if bug.package == package:
                     texts = tuple(interval.text for interval in bug.intervals)
                     releases = survey.spans([name for name in rows if name in bug.failing])
-                    same = bug.title, workaround, on, texts, releases, not bug.intervals[-1].fixed
+                    end = bug.intervals[-1]
+                    is_open = not (end.fixed or end.last)
+                    same = bug.title, workaround, on, texts, releases, is_open
                     alike.setdefault(same, []).append(precision)
         for (title, workaround, on, texts, releases, is_open), precisions in alike.items():
             yield Alone(

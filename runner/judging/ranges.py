@@ -18,7 +18,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source, belongs
 from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Reading
+from repromatrix.runner.model.outcomes import Outcome, Reading
 from repromatrix.runner.model.packages import TRANSFORMERS
 
 P = TypeVar("P")
@@ -230,14 +230,15 @@ class Interval(NamedTuple):
     fixed: str
     """The first version behind it that passes; empty where none does."""
     last: str
-    """Its last version, where the next one cannot run the case; else empty."""
+    """Its last version, where the next one cannot run the case or has another bug; else empty."""
     failing: tuple[str, ...]
     """Those of its versions that were measured to fail."""
 
     @property
     def text(self) -> str:
         """The interval in words."""
-        return f"{_span(self.failing)}, {_end(self.fixed)}"
+        end = f"not measurable after {self.last}" if self.last else _end(self.fixed)
+        return f"{_span(self.failing)}, {end}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -287,20 +288,21 @@ def bug_of(case: Case, row: Observation, environment: Environment) -> tuple[str,
     return case.title_of(entry), entry.package or TRANSFORMERS
 
 
-def _tells(row: Observation | None) -> tuple[bool, bool, bool]:
-    """Rank the rows of one version: a failure speaks for it, then a pass, then what applies."""
-    return fails(row) is True, fails(row) is False, not _is_absent(row)
+def _tells(row: Observation | None) -> tuple[bool, bool, bool, bool]:
+    """Rank the rows of one version: failures, passes, another bug, whatever applies, the rest."""
+    return fails(row) is True, fails(row) is False, row is None, not _is_silent(row)
 
 
 def intervals(order: Sequence[str], seen: Mapping[str, Observation | None]) -> tuple[Interval, ...]:
     """Derive what is affected along versions, oldest first; `seen` has what was seen of each.
 
     Only a pass was measured to be safe, so that a gap beside a failure counts as affected. A
-    version that cannot run the case has nobody to hit, and ends an interval as well.
+    version that cannot run the case, makes it decline, or fails by another bug of it (None), ends
+    an interval too: there the case cannot show this bug.
     """
     found: list[Interval] = []
     bounded = False
-    for absent, group in groupby(order, key=lambda version: _is_absent(seen.get(version))):
+    for absent, group in groupby(order, key=lambda version: _is_silent(seen[version])):
         versions = list(group)
         for failing in () if absent else failing_ranges(versions, seen):
             first = (*failing.unknown_before, *failing.releases)[0]
@@ -317,5 +319,5 @@ def intervals(order: Sequence[str], seen: Mapping[str, Observation | None]) -> t
     return tuple(found)
 
 
-def _is_absent(row: Observation | None) -> bool:
-    return row is not None and row.reading is Reading.ABSENT
+def _is_silent(row: Observation | None) -> bool:
+    return row is None or row.outcome in {Outcome.NOT_APPLICABLE, Outcome.DECLINES}

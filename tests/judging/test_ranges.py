@@ -128,11 +128,12 @@ def test_a_release_outside_the_order_does_not_count() -> None:
     assert failing_ranges(["4.50.0"], stray) == ()
 
 
-@given(st.lists(st.sampled_from([*SAYS, "absent"]), max_size=20))
+@given(st.lists(st.sampled_from([*SAYS, "absent", "declines"]), max_size=20))
 def test_an_interval_holds_every_failing_version_and_none_that_is_safe(what: list[str]) -> None:
     """A scanner would flag whoever has a version that passes, or that cannot run the case."""
     order = [f"4.{number}.0" for number in range(len(what))]
-    rows = {**SAYS, "absent": seen(Outcome.NOT_APPLICABLE)}
+    silent = {"absent": seen(Outcome.NOT_APPLICABLE), "declines": seen(Outcome.DECLINES)}
+    rows = {**SAYS, **silent}
     found = intervals(order, {name: rows[word] for name, word in zip(order, what, strict=True)})
 
     def inside(version: str) -> bool:
@@ -145,7 +146,7 @@ def test_an_interval_holds_every_failing_version_and_none_that_is_safe(what: lis
         )
 
     said = {version: inside(version) for version in order}
-    safe = {"good", "absent"}
+    safe = {"good", *silent}
     failing = [name for name, word in zip(order, what, strict=True) if word in BAD]
 
     assert [name for one in found for name in one.failing] == failing
@@ -161,6 +162,40 @@ precisions = ["fp16"]
 raises = "KeyError"
 match = "peft breaks"
 """
+
+
+def test_a_bug_ends_where_its_case_fails_by_another_one() -> None:
+    """A second bug of one release held all those that show the first one only."""
+    toy = case(
+        """
+[[tool.repromatrix.fails]]
+when = ["transformers<4.51", "transformers>=4.52"]
+raises = "ValueError"
+match = "first"
+
+[[tool.repromatrix.fails]]
+title = "Another toy breaks"
+when = ["transformers==4.51.0"]
+raises = "KeyError"
+match = "second"
+"""
+    )
+    names = ["4.50.0", "4.51.0", "4.52.0", "4.53.0"]
+    hows = [failed("ValueError", "first"), failed("KeyError", "second")]
+    rows = {
+        name: seen(Outcome.FAILS, cell(name), how=how)
+        for name, how in zip(names, [*hows, hows[0]], strict=False)
+    }
+    rows["4.53.0"] = seen(Outcome.PASSES, cell("4.53.0"))
+
+    first, second = affected(toy, {name: environment(name) for name in names}, rows)
+
+    assert first.intervals == (
+        Interval("", "", "4.50.0", ("4.50.0",)),
+        Interval("4.52.0", "4.53.0", "", ("4.52.0",)),
+    )
+    assert second.intervals == (Interval("4.51.0", "", "4.51.0", ("4.51.0",)),)
+    assert [one.text for one in second.intervals] == ["4.51.0, not measurable after 4.51.0"]
 
 
 def test_each_bug_affects_the_versions_of_the_package_at_fault() -> None:
