@@ -39,6 +39,7 @@ _VERSION = re.compile(
     r"transformers\W{0,4}(?:version\W{0,4})?v?(\d+\.\d+(?:\.\d+)?)", re.IGNORECASE
 )
 _WORDS = re.compile(r"[a-z][a-z0-9_]{2,}")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _Word = TypeVar("_Word", Trigger, Symptom)
 _SHORT = 2
 """Names of so few letters are words of other things."""
@@ -105,13 +106,20 @@ def _raised(text: str) -> tuple[str, str]:
 
 
 def _named(families: Collection[str], lower: str) -> tuple[str, ...]:
-    """Return the families that a text names: `Gemma 3` is `gemma3`, and then not `gemma`."""
-    spans = {
-        (found.start(), found.end()): family
-        for family in families
-        if len(family) > _SHORT
-        for found in re.finditer(rf"(?<![a-z0-9]){_spelt(family)}(?![a-z0-9])", lower)
-    }
+    """Return the families that a text names: `Gemma 3` is `gemma3`, and then not `gemma`.
+
+    In code only the name of a class, of a module or of a checkpoint is one: `nn.Linear` is not.
+    """
+    prose = _CODE.sub(lambda code: " " * len(code[0]), lower)
+    spans: dict[tuple[int, int], str] = {}
+    for family in families:
+        name = rf"(?P<name>{_spelt(family)})"
+        in_prose = rf"(?<![a-z0-9])(?<!nn\.){name}(?![a-z0-9])"
+        class_name = rf"(?<![a-z0-9]){name}(?=for[a-z]|model\b|config\b)"
+        in_a_path = rf"(?:modeling_|models[./]|[a-z0-9]/){name}(?![a-z0-9])"
+        for pattern, text in ((in_prose, prose), (class_name, lower), (in_a_path, lower)):
+            if len(family) > _SHORT:
+                spans |= {each.span("name"): family for each in re.finditer(pattern, text)}
     whole = {
         family
         for (start, end), family in spans.items()

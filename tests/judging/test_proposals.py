@@ -49,3 +49,17 @@ def test_the_area_is_that_of_the_case_with_the_same_rare_words() -> None:
     assert propose("inv_freq of the rotary embedding in fp16", known, set(), RELEASES).area == (
         "rotary-embedding"
     )
+
+
+def test_a_word_of_code_is_no_model_but_a_class_a_module_or_a_checkpoint_is() -> None:
+    text = """\
+My layer is odd, `torch.nn.Linear` too; nn.Linear also.
+```python
+layer = Linear(mistral, 2)
+model = Gemma3ForCausalLM.from_pretrained("Qwen/Qwen2-7B")
+from transformers.models.bert.modeling_bert import x
+```
+"""
+    families = {"linear", "mistral", "gemma3", "qwen2", "bert"}
+
+    assert propose(text, [], families, RELEASES).models == ("bert", "gemma3", "qwen2")
