@@ -62,7 +62,7 @@ def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
     selection = select(request, loaded.cases, loaded.names, CASE)
     drafts: dict[Path, tuple[str, str]] = {}
     faults: list[Fault] = []
-    missing: list[str] = []
+    open_ends: list[str] = []
     for path in dict.fromkeys(loaded.cases[name].path for name in sorted(selection.cases)):
         # An entry may be about several variants: all of a file are rewritten together.
         case, *others = (case for case in loaded.cases.values() if case.path == path)
@@ -75,13 +75,16 @@ def rewrite(paths: Paths, options: AcceptOptions, console: Console) -> ExitCode:
             if after != before:
                 _refuse_faults(informed, after, case)
             drafts[Path(path)] = before, after
-            missing += _missing_fixes(informed, after, case)
+            open_ends += [
+                *_open(informed, case, mine),
+                *_missing_fixes(informed, after, case),
+            ]
         except RunnerError as error:
             faults += error.faults
     if faults:
         raise RunnerError(faults)
     _write(paths, drafts, console, dry_run=options.dry_run)
-    for line in missing:
+    for line in open_ends:
         console.print(line, highlight=False)
     return ExitCode.AS_EXPECTED
 
@@ -125,31 +128,38 @@ def _write(
     console.print(f"{len(changed)} of {cases} {done}; review the diff.")
 
 
-def _current(loaded: Project, case: Case, mine: Sequence[Judged]) -> list[Judged]:
-    """Return the current results of a case; raises RunnerError where some are missing."""
+def _current(case: Case, mine: Sequence[Judged]) -> list[Judged]:
+    """Return the current results of a case; raises RunnerError for none and for stale ones."""
     current = [each for each in mine if each.seen.outcome.is_evidence and not each.stale]
     fix = f"Run `nox -s matrix -- --case {case.stem}` first."
+    stale = [each for each in mine if each.stale]
     if not current:
-        stale = any(each.stale for each in mine)
         what = "all results are of another version of the case" if stale else "there are no results"
         raise _problem(case, "evidence", what, fix)
-    # A range would be drawn over what is not known.
+    if stale:
+        what = f"{_listed(stale)} were measured with another version of the case"
+        raise _problem(case, "evidence", what, fix)
+    return current
+
+
+def _open(loaded: Project, case: Case, mine: Sequence[Judged]) -> Iterator[str]:
+    """Yield a line where some cells have no result, over which the entries may reach."""
     if gaps := [
         each
         for each in mine
-        if each.stale
-        or (
-            each.seen.outcome is Outcome.NOT_RUN
-            and loaded.environments[each.seen.cell.environment].source is not Source.MAIN
-        )
+        if each.seen.outcome is Outcome.NOT_RUN
+        and loaded.environments[each.seen.cell.environment].source is not Source.MAIN
     ]:
-        raise _problem(case, "evidence", f"there is no current result of {_listed(gaps)}", fix)
-    return current
+        yield (
+            f"{case.where}: not measured: {_listed(gaps)}."
+            " A range that reaches over them counts them as failing;"
+            f" `nox -s matrix -- --case {case.stem}` measures them."
+        )
 
 
 def _accepted(loaded: Project, case: Case, mine: Sequence[Judged], text: str) -> str:
     """Return the case's text with the entries that its evidence asks for; raises RunnerError."""
-    current = _current(loaded, case, mine)
+    current = _current(case, mine)
     if unstable := [each for each in current if each.seen.unstable]:
         what = f"repeats of {_listed(unstable)} disagree"
         raise _problem(case, "evidence", what, "Make the case decide the same way each time.")
