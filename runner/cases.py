@@ -31,12 +31,12 @@ def load_case(path: Path, where: str, extras: Collection[str] = (), *, code: boo
     return read_case(_text(path, where, code=code), where, str(path.resolve()), extras)
 
 
-def load_script(path: Path, where: str) -> Case:
+def load_script(path: Path, where: str, extras: Collection[str] = (), *, code: bool = True) -> Case:
     """Read any script as a case: what it does not say of itself has a default.
 
     Raises RunnerError where it says something that is wrong.
     """
-    return read_script(_text(path, where, code=True), where, str(path.resolve()))
+    return read_script(_text(path, where, code=code), where, str(path.resolve()), extras)
 
 
 def _text(path: Path, where: str, *, code: bool) -> str:
@@ -54,14 +54,17 @@ def load_corpus(
     """Read case files; return those that are sound by name, and the faults of the others.
 
     `extras` are the packages that may be laid on top of a release; without `code` only the blocks
-    are read.
+    are read. A script that lies elsewhere than the corpus needs no block.
     """
     cases: dict[str, Case] = {}
     faults: list[Fault] = []
     for path in files:
         where = paths.shown(path.resolve())
         try:
-            case = load_case(path, where, extras, code=code)
+            if path.resolve().is_relative_to(paths.cases.resolve()):
+                case = load_case(path, where, extras, code=code)
+            else:
+                case = load_script(path, where, extras, code=code)
         except RunnerError as error:
             faults.extend(error.faults)
             continue

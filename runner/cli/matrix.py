@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +20,7 @@ from repromatrix.runner.cli.options import Console
 from repromatrix.runner.cli.progress import (
     ProgressDisplay,
     core_seconds,
+    expects_nothing,
     is_of_main,
     print_unexpected,
 )
@@ -35,6 +36,7 @@ from repromatrix.runner.execution.hardware import cores, demand
 from repromatrix.runner.execution.ray import connect as ray
 from repromatrix.runner.execution.run import Run, RunTally, known_rows
 from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import UNPUBLISHED, Observation
@@ -384,7 +386,7 @@ def _run(
     terms = dataclasses.replace(planned.terms, sandbox=sandbox)
     planned = dataclasses.replace(planned, published=published, terms=terms)
     with (
-        ProgressDisplay(console, wants_main=options.wants_main) as display,
+        ProgressDisplay(console, wants_main=options.wants_main, cases=loaded.cases) as display,
         engine_of(planned, options.ray, display) as engine,
     ):
         tally = planned.execute(store, display, pause, engine)
@@ -445,7 +447,8 @@ def _summary(  # noqa: PLR0913, PLR0917 - it prints everything at the end
     grid = [judged for judged in shown.grid if planned.selection(judged.seen.cell)]
     unpublished = [each for each in grid if each.seen.source in UNPUBLISHED]
     unexpected = [judged for judged in unpublished if judged.verdict.is_unexpected]
-    _print_counts(grid, tally, options, console, seconds)
+    cases = planned.project.cases
+    _print_counts(grid, tally, options, console, seconds, cases)
     answering = {judged.seen.cell: judged.seen for judged in grid}
     overruled = sum(
         row.provenance.run == planned.terms.run
@@ -456,7 +459,7 @@ def _summary(  # noqa: PLR0913, PLR0917 - it prints everything at the end
     if overruled:
         cells = plural(overruled, "cell")
         console.print(f"{cells} ran out of memory here; the published result counts.")
-    print_unexpected(unexpected, console)
+    print_unexpected(unexpected, console, cases)
     if planned.budget:
         console.print(_left(tally.left))
         once = sum(judged.verdict.is_unexpected and judged.seen.repeats == 1 for judged in grid)
@@ -472,15 +475,17 @@ def _summary(  # noqa: PLR0913, PLR0917 - it prints everything at the end
     return ExitCode.UNEXPECTED if unexpected else ExitCode.AS_EXPECTED
 
 
-def _print_counts(
+def _print_counts(  # noqa: PLR0913, PLR0917 - as above
     grid: Sequence[Judged],
     tally: RunTally,
     options: MatrixOptions,
     console: Console,
     seconds: float,
+    cases: Mapping[str, Case],
 ) -> None:
-    numbers = Counter(_count_of(judged) for judged in grid)
-    counts = ", ".join(f"{numbers[name]} {name}" for name in (*Verdict, _NOT_DUE) if numbers[name])
+    numbers = Counter(_count_of(judged, cases) for judged in grid)
+    names = (*Verdict, *(each for each in Outcome if each.is_evidence), _NOT_DUE)
+    counts = ", ".join(f"{numbers[name]} {name}" for name in names if numbers[name])
     console.print(
         f"{plural(tally.measured, 'cell')} measured in {seconds:.0f} s,"
         f" {core_seconds():.0f} core-seconds on this machine."
@@ -494,7 +499,8 @@ def _print_counts(
     unproven = Counter(
         _why_unproven(judged.seen)
         for judged in grid
-        if _count_of(judged) == Verdict.UNPROVEN and judged.seen.cell.environment not in left_out
+        if _count_of(judged, cases) == Verdict.UNPROVEN
+        and judged.seen.cell.environment not in left_out
     )
     for why, number in unproven.most_common():
         console.print(f"  unproven, {number}: {why}")
@@ -504,9 +510,13 @@ def _print_counts(
         console.print(f"  left out: {name} ({shorten(reason, _WIDTH)})", style="dim")
 
 
-def _count_of(judged: Judged) -> str:
-    """Return what a cell is counted as: its verdict, where a rule asks for one."""
-    return _NOT_DUE if judged.seen.outcome is Outcome.NOT_DUE else judged.verdict
+def _count_of(judged: Judged, cases: Mapping[str, Case]) -> str:
+    """Return what a cell is counted as: its verdict, where a rule or an entry asks for one."""
+    row = judged.seen
+    if row.outcome is Outcome.NOT_DUE:
+        return _NOT_DUE
+    told = row.reading.fails is not None and expects_nothing(row, cases)
+    return row.outcome if told else judged.verdict
 
 
 def _why_unproven(seen: Observation) -> str:

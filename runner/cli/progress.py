@@ -6,7 +6,7 @@ import math
 import resource
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Group
@@ -17,6 +17,7 @@ from rich.text import Text
 from repromatrix.runner.cli.options import Console
 from repromatrix.runner.execution.run import RunListener
 from repromatrix.runner.judging.verdicts import Judged, elsewhere
+from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Verdict
@@ -33,6 +34,7 @@ _TELLING = 3
 """After so many environments the time left can be told."""
 _BEGINNING = 60
 """As many cells take as long as an environment takes before its first one."""
+_NO_CASES: Mapping[str, Case] = {}
 _SHOWN = 8
 """How many environments the display has room for."""
 
@@ -64,13 +66,19 @@ class ProgressDisplay(RunListener):
     """Shows a run: live on a terminal, in plain lines elsewhere; a context manager."""
 
     def __init__(
-        self, console: Console, until: float = math.inf, *, wants_main: bool = True
+        self,
+        console: Console,
+        until: float = math.inf,
+        *,
+        wants_main: bool = True,
+        cases: Mapping[str, Case] = _NO_CASES,
     ) -> None:
         """Show nothing yet; `until` is when the run ends, on the monotonic clock.
 
         Where nobody `wants_main`, nothing is said of a `main` that cannot be built.
         """
         self.console = console
+        self.cases_by_name = cases
         self.wants_main = wants_main
         self.until = until
         self.doing: dict[str, str] = {}
@@ -128,8 +136,8 @@ class ProgressDisplay(RunListener):
             rate = f"{self.done_cells / seconds:.1f}/s"
             self.bar.update(self.task, completed=self.done_cells, rate=rate, left=self._left())
         elif verdict.is_unexpected or row.unstable:
-            word = "unstable" if row.unstable else str(verdict)
-            self.say(f"  {word}: {cell_text(row)}", "bold red")
+            word = "unstable: " if row.unstable else prefix(verdict, row, self.cases_by_name)
+            self.say(f"  {word}{cell_text(row)}", "bold red")
         self._print_line()
 
     def unbuilt(self, environment: str, reason: str, cells: int) -> None:
@@ -201,11 +209,26 @@ class SearchProgress(RunListener):
         self.console.print(Text(f"  {environment} cannot be built: {reason}", style="yellow"))
 
 
-def print_unexpected(unexpected: Sequence[Judged], console: Console) -> None:
+def expects_nothing(row: Observation, cases: Mapping[str, Case]) -> bool:
+    """Say whether the case of a cell has no entry yet: then it is told as what it did."""
+    case = cases.get(row.cell.case)
+    return case is not None and not case.block.fails
+
+
+def prefix(verdict: Verdict, row: Observation, cases: Mapping[str, Case]) -> str:
+    """Return what stands before a cell that is unexpected."""
+    return "" if expects_nothing(row, cases) else f"{verdict}: "
+
+
+def print_unexpected(
+    unexpected: Sequence[Judged], console: Console, cases: Mapping[str, Case] = _NO_CASES
+) -> None:
     """Print the unexpected cells, a line each, as many as can be read."""
     for judged in unexpected[:LISTED]:
         place = f", in {where}" if (where := elsewhere(judged)) else ""
-        line = printable(f"{judged.verdict}: {cell_text(judged.seen)}{place}")
+        line = printable(
+            f"{prefix(judged.verdict, judged.seen, cases)}{cell_text(judged.seen)}{place}"
+        )
         console.print(f"  {line}")
     print_rest(len(unexpected), console)
 

@@ -501,7 +501,7 @@ def variant_of(name: str) -> str:
     return name.partition("[")[2].removesuffix("]")
 
 
-def read_script(text: str, where: str, path: str) -> Case:
+def read_script(text: str, where: str, path: str, extras: Collection[str] = ()) -> Case:
     """Read any script: without a table of ours, or without a block, it is asked all the same.
 
     Raises RunnerError with every fault of the block that it has.
@@ -509,7 +509,7 @@ def read_script(text: str, where: str, path: str) -> Case:
     nothing = Script(table={}, block="", code=text, first_line=1, text=text)
     script = parse_script(text, where) if has_block(text) else nothing
     if "repromatrix" in script.table.get("tool", {}):
-        return read_case(text, where, path)
+        return read_case(text, where, path, extras)
     return Case(
         name=PurePath(where).stem,
         where=where,

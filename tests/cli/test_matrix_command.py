@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from factories import BREAKS, case, provenance, seen
+from factories import BREAKS, case, cell, provenance, seen
 from fakes import LIMITS
 from rich.console import Console
 
@@ -19,7 +19,7 @@ from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.run import Run, RunTally
-from repromatrix.runner.model.outcomes import Device, Outcome, Verdict
+from repromatrix.runner.model.outcomes import Device, Outcome, Precision, Verdict
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import SelectionRequest, select
 from repromatrix.runner.site import judged_grid
@@ -113,6 +113,20 @@ def test_cells_that_no_rule_asks_for_are_counted_as_not_due(
 
     assert counts.endswith("Of 231 selected cells: 104 unproven, 127 not due.")
     assert others == ["  unproven, 104: was not run (nobody has run it)"]
+
+
+def test_a_case_that_expects_nothing_is_told_as_what_it_did(checkout: Project) -> None:
+    toy = case()
+    ran = provenance(toy, checkout.environments["4.50.0"])
+    rows = [
+        seen(Outcome.PASSES, cell("4.50.0", Precision.FP32), ran=ran),
+        seen(Outcome.FAILS, cell("4.50.0", Precision.BF16), ran=ran),
+    ]
+
+    counts, *others = summary(checkout, rows, toy)
+
+    assert "231 selected cells: 229 unproven, 1 passes, 1 fails." in counts
+    assert "  toy_breaks bf16 on 4.50.0: fails: ValueError: it breaks" in others
 
 
 def test_progress_counts_cells_and_environments_in_words() -> None:
