@@ -25,7 +25,7 @@ from repromatrix.runner.text import join, shorten
 
 # What conda has: its names and platforms
 
-_ON_PYPI = {
+ON_PYPI = {
     "pytorch": "torch",
     "pytorch-cpu": "torch",
     "pytorch-gpu": "torch",
@@ -71,7 +71,7 @@ class _Package(NamedTuple):
 def on_pypi(name: str) -> str:
     """Return the name that a package of conda has on PyPI."""
     canonical = canonicalize_name(name)
-    return _ON_PYPI.get(canonical, canonical)
+    return ON_PYPI.get(canonical, canonical)
 
 
 def _address(url: str) -> str:
