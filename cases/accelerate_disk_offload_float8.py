@@ -16,6 +16,11 @@
 # [tool.repromatrix.workarounds]
 # cpu-offload = "Offload to the memory of the CPU instead of to disk."
 #
+# [tool.repromatrix.snippets]
+# cpu-offload = '''
+# from accelerate import cpu_offload
+# cpu_offload(model, torch.device(device))'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["accelerate<1.15"]
 # raises = "TypeError"

@@ -17,6 +17,11 @@
 # [tool.repromatrix.workarounds]
 # e4m3fn = "Keep the weights in float8_e4m3fn."
 #
+# [tool.repromatrix.snippets]
+# e4m3fn = '''
+# weight = layer.weight.to(torch.float8_e4m3fn)
+# layer.weight = torch.nn.Parameter(weight, requires_grad=False)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["accelerate<1.14"]
 # raises = "ValueError"

@@ -20,6 +20,9 @@
 # [tool.repromatrix.workarounds]
 # no-mixed-precision = "Leave mixed precision off: the frozen weights stay in 16 bit."
 #
+# [tool.repromatrix.snippets]
+# no-mixed-precision = 'accelerator = Accelerator(mixed_precision="no")'
+#
 # [[tool.repromatrix.fails]]
 # when = ["torch>=2.7", "accelerate<1.13"]
 # precisions = ["bf16", "fp16"]

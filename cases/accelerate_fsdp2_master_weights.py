@@ -22,6 +22,9 @@
 # [tool.repromatrix.workarounds]
 # load-fp32 = "Load the model in fp32; FSDP2 computes in 16 bit all the same."
 #
+# [tool.repromatrix.snippets]
+# load-fp32 = "model.to(torch.float32)  # before it is prepared"
+#
 # [[tool.repromatrix.fails]]
 # when = ["torch>=2.7", "accelerate>=1.13,<1.14"]
 # precisions = ["bf16", "fp16"]

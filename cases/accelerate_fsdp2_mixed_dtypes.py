@@ -23,6 +23,10 @@
 # load-fp32 = "Load the whole model in fp32; FSDP2 computes in 16 bit all the same."
 # all-half = "Cast the norms, too."
 #
+# [tool.repromatrix.snippets]
+# load-fp32 = "model.to(torch.float32)  # before it is prepared"
+# all-half = "model.to(dtype)  # norms included, before it is prepared"
+#
 # [[tool.repromatrix.fails]]
 # when = ["accelerate>=1.13,<1.14"]
 # precisions = ["bf16", "fp16"]

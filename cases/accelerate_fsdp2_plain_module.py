@@ -21,6 +21,10 @@
 # dtype-attribute = "Give the module an attribute `dtype`."
 # no-mixed-precision = "Leave mixed precision off."
 #
+# [tool.repromatrix.snippets]
+# dtype-attribute = "model.dtype = dtype  # before it is prepared"
+# no-mixed-precision = 'accelerator = Accelerator(mixed_precision="no")'
+#
 # [[tool.repromatrix.fails]]
 # when = ["accelerate<1.7"]
 # precisions = ["bf16", "fp16"]

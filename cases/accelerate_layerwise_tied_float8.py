@@ -19,6 +19,10 @@
 # untie = "Give the output layer a weight of its own before attaching the hooks."
 # skip-head = "Name the output layer in skip_modules_pattern, so that it stays as it is."
 #
+# [tool.repromatrix.snippets]
+# untie = "model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.clone())"
+# skip-head = 'skip_modules_pattern.append("lm_head")'
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "accelerate"
 # when = ["accelerate>=1.7"]

@@ -19,6 +19,10 @@
 # keep-wrapper = "Leave keep_fp32_wrapper at its default, True."
 # copy = "Unwrap a copy of the prepared model."
 #
+# [tool.repromatrix.snippets]
+# keep-wrapper = "unwrapped = accelerator.unwrap_model(model, keep_fp32_wrapper=True)"
+# copy = "unwrapped = accelerator.unwrap_model(copy.deepcopy(model), keep_fp32_wrapper=False)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["accelerate>=1.4"]
 # precisions = ["bf16", "fp16"]

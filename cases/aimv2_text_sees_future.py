@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # eager = "Load the model with attn_implementation='eager', which is given a mask."
 #
+# [tool.repromatrix.snippets]
+# eager = 'model = AutoModel.from_config(config, attn_implementation="eager")'
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.54.0"]
 # raises = "AssertionError"

@@ -14,6 +14,10 @@
 # cast-again = "Load in fp16, then call .to(torch.float16) on the loaded model."
 # bf16 = "Load in bf16."
 #
+# [tool.repromatrix.snippets]
+# cast-again = "model.to(dtype)  # after from_pretrained"
+# bf16 = "model = ApertusForCausalLM.from_pretrained(name, torch_dtype=torch.bfloat16)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5"]
 # precisions = ["fp16"]

@@ -16,6 +16,9 @@
 # [tool.repromatrix.workarounds]
 # cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."
 #
+# [tool.repromatrix.snippets]
+# cast-again = "model.to(dtype)  # after from_pretrained"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.10,<5.15"]
 # precisions = ["bf16", "fp16"]

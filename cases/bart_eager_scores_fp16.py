@@ -19,6 +19,16 @@
 # scale-queries = "Multiply the query projection by attention.scaling and set that to 1."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# sdpa = 'config = BartConfig(**options, attn_implementation="sdpa")'
+# scale-queries = '''
+# attention.q_proj.weight.mul_(attention.scaling)  # and its bias, of each attention
+# attention.scaling = 1.0'''
+# autocast = '''
+# encoder.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     states = encoder(ids)[0]'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.53"]
 # precisions = ["fp16"]

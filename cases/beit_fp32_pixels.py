@@ -15,6 +15,12 @@
 # cast-pixels = "Cast pixel_values to model.dtype before the call."
 # autocast = "Keep the model in 16 bit and call it under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# cast-pixels = "pixels = pixels.to(model.dtype)"
+# autocast = '''
+# with torch.autocast(device, dtype):
+#     states = model(pixels).last_hidden_state'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.9"]
 # precisions = ["bf16", "fp16"]

@@ -21,6 +21,15 @@
 # load-state-dict = "Build the model, and load the weights with load_state_dict."
 # torch-init = "Initialise with torch.nn.init.normal_ in _init_weights."
 #
+# [tool.repromatrix.snippets]
+# load-state-dict = '''
+# model = Tagger(config).to(dtype)
+# model.load_state_dict(load_file(f"{folder}/model.safetensors"))'''
+# torch-init = '''
+# def _init_weights(self, module):
+#     if isinstance(module, nn.Linear):
+#         nn.init.normal_(module.weight, std=0.02)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.3.0,<5.13.0"]
 # raises = "AssertionError"

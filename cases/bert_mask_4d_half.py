@@ -15,6 +15,12 @@
 # sdpa = "Load the model with attn_implementation=\"sdpa\"."
 # cast-mask = "Build the mask in the dtype of the model, filled with the minimum of that dtype."
 #
+# [tool.repromatrix.snippets]
+# sdpa = 'config = BertConfig(**options, attn_implementation="sdpa")'
+# cast-mask = '''
+# mask = torch.full(shape, torch.finfo(dtype).min, dtype=dtype)
+# mask = mask.triu(1)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5"]
 # precisions = ["bf16", "fp16"]

@@ -22,6 +22,12 @@
 # cast-after-load = "Load in fp32 and call .to(dtype) on the loaded model."
 # init-again = "Initialise the new head with torch.nn.init.normal_ after loading."
 #
+# [tool.repromatrix.snippets]
+# cast-after-load = '''
+# model = BertForSequenceClassification.from_pretrained(name, torch_dtype=torch.float32)
+# model.to(dtype)'''
+# init-again = "torch.nn.init.normal_(model.classifier.weight, std=config.initializer_range)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.8,<5.9"]
 # precisions = ["bf16", "fp16"]

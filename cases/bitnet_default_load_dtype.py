@@ -20,6 +20,9 @@
 # [tool.repromatrix.workarounds]
 # explicit = "Load with the dtype you want (torch_dtype before 4.56)."
 #
+# [tool.repromatrix.snippets]
+# explicit = "model = LlamaForCausalLM.from_pretrained(name, torch_dtype=dtype)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50,<4.51"]
 # precisions = ["bf16", "fp16"]

@@ -13,6 +13,9 @@
 # [tool.repromatrix.workarounds]
 # dequantized = "Store the ternary weights unpacked, in the dtype of the model."
 #
+# [tool.repromatrix.snippets]
+# dequantized = "weights[name] = ternary.to(dtype)  # in place of pack_weights(ternary)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.3,<5.13"]
 # raises = "RuntimeError"

@@ -15,6 +15,11 @@
 # [tool.repromatrix.workarounds]
 # cast = "Quantise the tensor in fp32, and cast what comes back."
 #
+# [tool.repromatrix.snippets]
+# cast = '''
+# quantised, state = functional.quantize_blockwise(weights.float())
+# # and cast what dequantize_blockwise makes of them: .to(dtype)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["bitsandbytes<0.46"]
 # precisions = ["bf16", "fp16"]

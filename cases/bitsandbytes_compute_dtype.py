@@ -16,6 +16,12 @@
 # cast-input = "Cast the input to the compute dtype."
 # set-again = "Set compute_dtype of the layer again after the first input."
 #
+# [tool.repromatrix.snippets]
+# cast-input = "outputs = layer(inputs.to(dtype))"
+# set-again = '''
+# layer(inputs)
+# layer.compute_dtype = dtype'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["bitsandbytes<0.47"]
 # precisions = ["bf16", "fp16"]

@@ -18,6 +18,16 @@
 # cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."
 # autocast = "Load in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# cast-after-load = '''
+# model = Blip2ForConditionalGeneration.from_pretrained(name, torch_dtype=torch.float32)
+# model.to(dtype)'''
+# cast-again = "model.to(dtype)  # after from_pretrained"
+# autocast = '''
+# model = Blip2ForConditionalGeneration.from_pretrained(name, torch_dtype=torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model.eval()(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50,<4.50.3"]
 # precisions = ["bf16", "fp16"]

@@ -19,6 +19,9 @@
 # [tool.repromatrix.workarounds]
 # tie-in-config = "Set tie_word_embeddings=True in the config."
 #
+# [tool.repromatrix.snippets]
+# tie-in-config = "config.tie_word_embeddings = True"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0,<5.4.0"]
 # variants = ["camembert"]

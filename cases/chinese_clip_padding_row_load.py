@@ -15,6 +15,12 @@
 # attention-mask = "Pass an attention mask, so that padding is not attended to."
 # restore-row = "Copy the row of the padding token from the checkpoint into the loaded model."
 #
+# [tool.repromatrix.snippets]
+# attention-mask = '''
+# mask = (ids != 0).long()
+# outputs = model(input_ids=ids, attention_mask=mask)'''
+# restore-row = "model.embeddings.word_embeddings.weight[0] = row.to(dtype)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
 # raises = "AssertionError"

@@ -18,6 +18,12 @@
 # cast-after-load = "Call .to(dtype) on the loaded model."
 # load-fp32 = "Load without a dtype, which gives fp32 before 5.0, and call .to(dtype)."
 #
+# [tool.repromatrix.snippets]
+# cast-after-load = "model.to(dtype)  # after from_pretrained"
+# load-fp32 = '''
+# model = CLIPTextModelWithProjection.from_pretrained(name)
+# model.to(dtype)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<4.50"]
 # raises = "AssertionError"

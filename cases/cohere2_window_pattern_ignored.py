@@ -14,6 +14,11 @@
 # [tool.repromatrix.workarounds]
 # layer-types = "Name the types of all layers in layer_types."
 #
+# [tool.repromatrix.snippets]
+# layer-types = '''
+# types = ["sliding_attention", "full_attention"]  # one for each layer
+# config = Cohere2Config(**options, layer_types=types)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0,<5.4.0"]
 # raises = "AssertionError"

@@ -17,6 +17,12 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(pixels)'''
+#
 # [[tool.repromatrix.fails]]
 # title = "ConvNeXt V2 in 4.51 normalises by a matrix norm: outputs depend on where the pixels lie"
 # when = ["transformers>=4.51.0,<4.52.1"]

@@ -16,6 +16,14 @@
 # cast-table = "Cast model.transformer.pos_encoding to the model's dtype."
 # autocast = "Load in fp32 and generate under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# cast-after-load = "model.to(dtype)  # after from_pretrained"
+# cast-table = "model.transformer.pos_encoding = model.transformer.pos_encoding.to(device, dtype)"
+# autocast = '''
+# model = CTRLLMHeadModel.from_pretrained(name, torch_dtype=torch.float32)
+# with torch.autocast(device, dtype):
+#     made = model.generate(ids)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5"]
 # precisions = ["bf16", "fp16"]

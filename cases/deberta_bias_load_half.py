@@ -17,6 +17,9 @@
 # [tool.repromatrix.workarounds]
 # cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."
 #
+# [tool.repromatrix.snippets]
+# cast-again = "model.to(dtype)  # after from_pretrained"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # precisions = ["bf16", "fp16"]

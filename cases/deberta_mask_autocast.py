@@ -18,6 +18,9 @@
 # [tool.repromatrix.workarounds]
 # cast-weights = "Cast the model to 16 bit instead of using autocast."
 #
+# [tool.repromatrix.snippets]
+# cast-weights = "model.to(dtype)  # and no torch.autocast"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["bf16", "fp16"]

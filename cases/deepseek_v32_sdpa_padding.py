@@ -15,6 +15,10 @@
 # eager = "Load with attn_implementation=\"eager\"."
 # no-padding = { says = "Give texts of one length, so that no mask is made.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# eager = 'model.set_attn_implementation("eager")'
+# no-padding = "mask = torch.ones_like(ids)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.12,<5.17"]
 # raises = "AssertionError"

@@ -17,6 +17,13 @@
 # load-fp32 = "Load in fp32 and run the model under torch.autocast."
 # restore-bias = "Copy the fp32 bias from the checkpoint into the loaded model."
 #
+# [tool.repromatrix.snippets]
+# load-fp32 = '''
+# model = DeepseekV3ForCausalLM.from_pretrained(name, torch_dtype=torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(ids)'''
+# restore-bias = "moe.gate.e_score_correction_bias = restored  # in fp32, as in the checkpoint"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.51,<5.0"]
 # precisions = ["bf16", "fp16"]

@@ -15,6 +15,13 @@
 # cpu = "Load the model to memory instead of offloading it to disk."
 # keep-buffers = "Leave offload_buffers at False."
 #
+# [tool.repromatrix.snippets]
+# cpu = 'places["model.layers"] = "cpu"  # the device_map'
+# keep-buffers = '''
+# model = DeepseekV4ForCausalLM.from_pretrained(
+#     name, dtype=dtype, device_map=places, offload_buffers=False
+# )'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.8,<5.13"]
 # precisions = ["bf16"]

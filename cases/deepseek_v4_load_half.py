@@ -16,6 +16,13 @@
 # cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."
 # cast-norms = "Cast the weights of the norms alone to the dtype of the model after loading."
 #
+# [tool.repromatrix.snippets]
+# cast-again = "model.to(dtype)  # after from_pretrained"
+# cast-norms = '''
+# for name, parameter in model.named_parameters():
+#     if "norm" in name:
+#         parameter.data = parameter.to(dtype)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.8.1,<5.20"]
 # precisions = ["bf16", "fp16"]

@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # leave-out = "Pass exclude_modules=['o_a_proj'], or list target_modules without it."
 #
+# [tool.repromatrix.snippets]
+# leave-out = 'lora = LoraConfig(target_modules="all-linear", exclude_modules=["o_a_proj"])'
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "transformers"
 # when = ["transformers>=5.8.0"]

@@ -18,6 +18,13 @@
 # load-fp32 = "Load in fp32."
 # restore = "Put the fp32 values of the checkpoint into the loaded model."
 #
+# [tool.repromatrix.snippets]
+# load-fp32 = "model = DeepseekV4ForCausalLM.from_pretrained(name, torch_dtype=torch.float32)"
+# restore = '''
+# for name, parameter in model.named_parameters():
+#     if "sinks" in name or "hc_head" in name:
+#         parameter.data = exact[name]  # as in the checkpoint'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.10"]
 # precisions = ["bf16", "fp16"]

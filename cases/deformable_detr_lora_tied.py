@@ -15,6 +15,9 @@
 # [tool.repromatrix.workarounds]
 # no-embedding = "Set model.get_input_embeddings = torch.nn.Identity before get_peft_model."
 #
+# [tool.repromatrix.snippets]
+# no-embedding = "model.get_input_embeddings = torch.nn.Identity  # before get_peft_model"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
 # raises = "NotImplementedError"

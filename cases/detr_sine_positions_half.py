@@ -14,6 +14,12 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32, give fp32 pixels and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(pixels.to(torch.float32))'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.1"]
 # precisions = ["bf16", "fp16"]

@@ -18,6 +18,12 @@
 # cast-encoder = "Load the text encoder in the dtype of the transformer."
 # autocast = "Run the pipeline under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# cast-encoder = "pipeline.text_encoder.to(dtype)"
+# autocast = '''
+# with torch.autocast(device, dtype):
+#     audio = pipeline(prompt).audios'''
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "diffusers"
 # precisions = ["bf16", "fp16"]

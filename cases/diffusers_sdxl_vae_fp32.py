@@ -14,6 +14,12 @@
 # latents = "Take the latents out of the pipeline, cast them, and decode them yourself."
 # vae-16bit = "Load the VAE in the dtype of the UNet."
 #
+# [tool.repromatrix.snippets]
+# latents = '''
+# latents = pipeline(prompt, output_type="latent").images.float()
+# images = vae.decode(latents / vae.config.scaling_factor).sample'''
+# vae-16bit = "vae.to(dtype)"
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "diffusers"
 # precisions = ["bf16", "fp16"]

@@ -13,6 +13,9 @@
 # [tool.repromatrix.workarounds]
 # bool-mask = "Pass the mask of the decoder as a tensor of booleans."
 #
+# [tool.repromatrix.snippets]
+# bool-mask = "mask = mask.bool()  # the decoder_attention_mask"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.13,<5.15"]
 # raises = "RuntimeError"

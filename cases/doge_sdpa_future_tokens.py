@@ -19,6 +19,10 @@
 # eager = "Load or build the model with attn_implementation=\"eager\"."
 # mask-4d = "Pass a causal attention mask of four dimensions."
 #
+# [tool.repromatrix.snippets]
+# eager = 'config = DogeConfig(**options, attn_implementation="eager")'
+# mask-4d = "mask = torch.ones(1, 1, length, length, dtype=torch.bool).tril()"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.54.0,<5.18.0"]
 # raises = "AssertionError"

@@ -13,6 +13,11 @@
 # [tool.repromatrix.workarounds]
 # drop-token = "Leave the token out of the vocabulary in the config."
 #
+# [tool.repromatrix.snippets]
+# drop-token = '''
+# words = {word: number for word, number in words.items() if word != "dtype"}
+# config = Emu3Config(**options, vocabulary_map=words)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.56,<4.56.2"]
 # raises = "IndexError"

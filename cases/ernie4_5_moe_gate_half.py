@@ -15,6 +15,16 @@
 # gate-fp32 = "Call .float() on every gate after casting the model, as from_pretrained leaves it."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# gate-fp32 = '''
+# for name, module in model.named_modules():
+#     if name.endswith("mlp.gate"):
+#         module.float()'''
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.54,<5.0"]
 # precisions = ["bf16", "fp16"]

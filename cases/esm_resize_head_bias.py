@@ -14,6 +14,11 @@
 # [tool.repromatrix.workarounds]
 # pad-bias = "After the resize, pad model.lm_head.bias with zeros to the new size."
 #
+# [tool.repromatrix.snippets]
+# pad-bias = '''
+# bias = torch.nn.functional.pad(model.lm_head.bias.detach(), (0, added))
+# model.lm_head.bias = torch.nn.Parameter(bias)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # raises = "RuntimeError"

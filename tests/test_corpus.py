@@ -19,6 +19,7 @@ from repromatrix.runner.cli.check import _judged
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.lint import crosses, lacking
+from repromatrix.runner.judging.workarounds import snippets
 from repromatrix.runner.model.case import CaseKind, stem_of
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Device, Precision, Reading
@@ -99,6 +100,12 @@ def test_the_corpus_is_as_broad_as_it_says(corpus: Project) -> None:
         f"{len(others)} from reports or measurements: {len(reported)} of these have a report.\n"
         f"They show {len(mechanisms)} mechanisms.\n"
     ) in (ROOT / "docs/corpus.md").read_text()
+
+
+def test_every_snippet_is_code_of_its_workaround(corpus: Project) -> None:
+    cases = {case.stem: case for case in corpus.cases.values()}.values()
+
+    assert [f"{case.stem}: {fault}" for case in cases for fault in snippets(case)] == []
 
 
 def test_every_case_is_proven_and_most_are_across_releases(

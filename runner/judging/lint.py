@@ -14,6 +14,7 @@ from packaging.version import Version
 from repromatrix.runner.errors import Fault, InvalidValue, Problem
 from repromatrix.runner.judging.ranges import fails
 from repromatrix.runner.judging.verdicts import Judged, covers, described, meets
+from repromatrix.runner.judging.workarounds import refuted, snippets
 from repromatrix.runner.model.case import (
     EVERY,
     PLAIN,
@@ -102,7 +103,8 @@ def missing(case: Case, judged: Sequence[Judged], unmeasured: Collection[str]) -
             " Try releases before the first that is measured, or name pairs in `environments`."
         )
     yield from _unsaid(case)
-    yield from _idle_workarounds(case, current)
+    for name in sorted(refuted(current)):
+        yield f"The workaround {name} passes in no cell in which the plain case fails."
     if unmeasured:
         texts = join([*unmeasured])
         yield f"Not measured over several seeds: {texts}. Run `nox -s checks -- chance`."
@@ -121,23 +123,6 @@ def _unsaid(case: Case) -> Iterator[str]:
     claimed = {claim.report for claim in case.block.claims}
     if silent := [report for report in case.block.reports if report not in claimed]:
         yield f"No claim is recorded of {join(silent)}."
-
-
-def _idle_workarounds(case: Case, judged: Sequence[Judged]) -> Iterator[str]:
-    """Yield the workarounds that pass in no cell in which the plain case fails as described."""
-    failing = {
-        row.seen.cell._replace(workaround="")
-        for row in judged
-        if not row.seen.cell.workaround and row.entry and described(row.entry, row.seen)
-    }
-    works = {
-        row.seen.cell.workaround
-        for row in judged
-        if row.seen.outcome is Outcome.PASSES and row.seen.cell._replace(workaround="") in failing
-    }
-    for workaround in case.block.workarounds:
-        if failing and workaround not in works:
-            yield f"The workaround {workaround} passes in no cell in which the plain case fails."
 
 
 NAME = re.compile(r"^[a-z0-9]+(_[a-z0-9]+)+$")
@@ -171,8 +156,8 @@ def scrutinise(
 
 
 def undecided(case: Case, environments: Mapping[str, Environment]) -> list[Fault]:
-    """Return what only a person can decide of the entries: their titles, the packages at fault."""
-    faults = [*_at_fault(case, environments), *_titles(case)]
+    """Return what only a person can decide: titles, packages at fault, the code to paste."""
+    faults = [*_at_fault(case, environments), *_titles(case), *snippets(case)]
     return [dataclasses.replace(fault, where=f"{case.where}: {fault.where}") for fault in faults]
 
 
@@ -398,6 +383,8 @@ def _imported(node: ast.stmt) -> list[str]:
 
 def _workarounds(case: Case) -> Iterator[_CaseFault]:
     known = {PLAIN, EVERY, *case.block.workarounds}
+    for name in case.block.snippets.keys() - known:
+        yield _unknown_workaround(case, f"snippets.{name}", name)
     for number, entry in enumerate(case.block.fails):
         for name in entry.workarounds:
             if name not in known:

@@ -257,6 +257,8 @@ class Block(TomlRecord):
     processes: int = Field(default=1, ge=1, le=4)
     """How many it computes in at once, where it says more than one; the first is its own."""
     workarounds: dict[str, WorkaroundText] = Field(default_factory=dict)
+    snippets: dict[str, str] = Field(default_factory=dict)
+    """By workaround, the code to paste: what the script does for it, in a user's names."""
     claims: tuple[Claim, ...] = ()
     fails: tuple[Failure, ...] = ()
 

@@ -33,22 +33,33 @@ def plain(case: Case, precision: Precision) -> str:
     """
     tree = syntax_tree(case.script.code)
     before = original(case.script.code, tree)
-    main = next((one for one in _functions(tree) if one.name == _MAIN and one.args.args), None)
+    main = fold_path(tree, case, precision)
     if main is None:
         what = "the case has no function `main` that takes the precision first"
         raise refuse(Problem(case.where, what, "`case` with its name alone prints it as it is."))
-    device = Device.CUDA if Device.CUDA in case.block.needs else Device.CPU
-    (call,) = ast.parse(f"main({precision.value!r})").body
-    kept = [node for node in tree.body if not _is_entry(node)]
-    tree.body = [*kept, ast.copy_location(call, main)]
-    # What a function is called with is known once its callers are folded.
-    while known := _pass_on(tree, {precision.value, device.value, case.variant}):
-        _fold(tree, device, case.variant, known)
     _name_measured(tree, main)
     _dissolve(tree, main)
     without_dead_code(tree)
     _refuse_declining(tree, case, precision)
     return written(tree, before)
+
+
+def fold_path(tree: ast.Module, case: Case, *words: str) -> ast.FunctionDef | None:
+    """Fold into the tree of a case what `main` is called with: its precision, a workaround.
+
+    Return `main`; None, and the tree as it was, where none takes the precision first.
+    """
+    main = next((one for one in _functions(tree) if one.name == _MAIN and one.args.args), None)
+    if main is None:
+        return None
+    device = Device.CUDA if Device.CUDA in case.block.needs else Device.CPU
+    (call,) = ast.parse(f"main({', '.join(map(repr, map(str, words)))})").body
+    kept = [node for node in tree.body if not _is_entry(node)]
+    tree.body = [*kept, ast.copy_location(call, main)]
+    # What a function is called with is known once its callers are folded.
+    while known := _pass_on(tree, {*words, device.value, case.variant}):
+        _fold(tree, device, case.variant, known)
+    return main
 
 
 def _is_entry(node: ast.stmt) -> bool:
@@ -106,7 +117,7 @@ def _pass_on(tree: ast.Module, texts: set[str]) -> _Parameters:
     `texts` are the words that were put in, beside dtypes, truth values and None.
     """
     known: _Parameters = {}
-    for function in _functions(tree):
+    for function in (one for one in _functions(tree) if one.args.args):
         arguments, defaults, again = function.args, _defaults(function), bound(function.body)
         names = [argument.arg for argument in arguments.args]
         calls = _calls(tree, function)

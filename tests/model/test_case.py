@@ -199,7 +199,9 @@ def test_the_docstring_alone_is_not_in_the_digest(text: str, same: bool) -> None
     assert same is (case(code=head + rest).digest == case(code=text + rest).digest)
 
 
-def test_what_a_workaround_says_is_not_in_the_digest() -> None:
+def test_what_a_workaround_says_and_its_snippet_are_not_in_the_digest() -> None:
     one, other = case("workarounds.eager = 'One.'"), case("workarounds.eager = 'Another.'")
+    third = case("workarounds.eager = 'One.'\nsnippets.eager = 'model.to(dtype)'")
 
-    assert one.digest == other.digest
+    assert third.block.snippets == {"eager": "model.to(dtype)"}
+    assert one.digest == other.digest == third.digest
