@@ -12,7 +12,7 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load the model with attn_implementation='eager', which is given a mask."
+# eager = "Load or build the model with attn_implementation='eager', which is given a mask."
 #
 # [tool.repromatrix.snippets]
 # eager = 'model = AutoModel.from_config(config, attn_implementation="eager")'

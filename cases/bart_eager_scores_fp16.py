@@ -15,7 +15,7 @@
 # the root of the head size; all other weights are random."""
 #
 # [tool.repromatrix.workarounds]
-# sdpa = "Load the model with attn_implementation=\"sdpa\"."
+# sdpa = "Load or build the model with attn_implementation=\"sdpa\"."
 # scale-queries = "Multiply the query projection by attention.scaling and set that to 1."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #

@@ -12,7 +12,7 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# sdpa = "Load the model with attn_implementation=\"sdpa\"."
+# sdpa = "Load or build the model with attn_implementation=\"sdpa\"."
 # cast-mask = "Build the mask in the dtype of the model, filled with the minimum of that dtype."
 #
 # [tool.repromatrix.snippets]

@@ -12,12 +12,12 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load with attn_implementation=\"eager\"."
+# eager = "Call model.set_attn_implementation(\"eager\")."
 # no-padding = { says = "Give texts of one length, so that no mask is made.", skips = true }
 #
 # [tool.repromatrix.snippets]
 # eager = 'model.set_attn_implementation("eager")'
-# no-padding = "mask = torch.ones_like(ids)"
+# no-padding = "mask[:] = 1  # texts of one length"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.12,<5.17"]

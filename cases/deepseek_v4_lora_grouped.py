@@ -12,7 +12,7 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# leave-out = "Pass exclude_modules=['o_a_proj'], or list target_modules without it."
+# leave-out = "Pass exclude_modules=['o_a_proj'] beside 'all-linear'."
 #
 # [tool.repromatrix.snippets]
 # leave-out = 'lora = LoraConfig(target_modules="all-linear", exclude_modules=["o_a_proj"])'

@@ -15,7 +15,7 @@
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]
-# cast-encoder = "Load the text encoder in the dtype of the transformer."
+# cast-encoder = "Cast the text encoder to the dtype of the transformer."
 # autocast = "Run the pipeline under torch.autocast."
 #
 # [tool.repromatrix.snippets]

@@ -12,7 +12,7 @@
 #
 # [tool.repromatrix.workarounds]
 # latents = "Take the latents out of the pipeline, cast them, and decode them yourself."
-# vae-16bit = "Load the VAE in the dtype of the UNet."
+# vae-16bit = "Cast the VAE to the dtype of the UNet."
 #
 # [tool.repromatrix.snippets]
 # latents = '''

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+import builtins
+import re
+from collections.abc import Iterable, Iterator
 
 from repromatrix.runner.errors import Problem
 from repromatrix.runner.judging.verdicts import Judged
@@ -13,7 +14,8 @@ from repromatrix.runner.model.outcomes import Outcome, Precision
 from repromatrix.runner.scripts.plain import fold_path
 from repromatrix.runner.text import join
 
-_LINES = 6
+_LINES, _BUILTINS = 6, frozenset(dir(builtins))
+_FIX = "Call, set and pass what the script does for it."
 
 
 def refuted(judged: Iterable[Judged]) -> frozenset[str]:
@@ -35,76 +37,73 @@ def refuted(judged: Iterable[Judged]) -> frozenset[str]:
 def snippets(case: Case) -> Iterator[Problem]:
     """Yield what is wrong with the code to paste: it does what the script does for a workaround."""
     try:
-        plain = (
-            {ast.unparse(one) for one in _statements(case, PLAIN)} if case.block.snippets else ()
-        )
+        plain = _lines(case, PLAIN) if case.block.snippets else {}
     except SyntaxError:
         return  # said of the case itself
     for name in sorted(case.block.workarounds.keys() & case.block.snippets.keys()):
-        snippet = case.block.snippets[name]
-        key, lines = f"snippets.{name}", len(snippet.splitlines())
+        key, snippet = f"snippets.{name}", case.block.snippets[name]
+        lines = len(snippet.splitlines())
         if not 0 < lines <= _LINES:
             yield Problem(key, f"{lines} lines", f"Write 1 to {_LINES} lines, or no snippet.")
+            continue
         try:
             used = {*_used(syntax_tree(snippet))}
         except SyntaxError as error:
             yield Problem(f"{key}: line {error.lineno}", f"invalid Python: {error.msg}")
             continue
-        ours = _statements(case, name)
-        branch = [node for node in ours if ast.unparse(node) not in plain]
-        if other := used - {*chain.from_iterable(map(_words, _around(branch, ours) or ours))}:
+        ours = _lines(case, name)
+        branch = [line for line in ours if line not in plain and not line.startswith("def ")]
+        told, given = _words(branch), set[str]().union(*(ours[line] for line in branch))
+        simple = [line for line in ours if not line.startswith(("for ", "with "))]
+        takes = [line for line in simple if given & _words([line]) and not line.startswith("def ")]
+        gives = [line for line in simple if ours[line] & told]
+        if other := used - _words([*branch, *takes, *gives] or ours):
             what = f"the code for this workaround has no {join(sorted(other))}"
-            yield Problem(key, what, "Call, set and pass what the script does for it.")
+            yield Problem(key, what, _FIX)
+        elif used.isdisjoint(_words([*branch, *takes] or ours)):
+            yield Problem(key, "nothing of it stands in the branch of this workaround", _FIX)
 
 
-def _statements(case: Case, workaround: str) -> list[ast.stmt]:
-    """Return the statements that run with a workaround, but for definitions and imports."""
+def _lines(case: Case, workaround: str) -> dict[str, set[str]]:
+    """Return each statement that runs with a workaround as text, and the names that it sets."""
     tree = syntax_tree(case.script.code)
     fold_path(tree, case, Precision.FP16, *filter(None, [workaround]))
     nodes = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
-    others = ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom
-    return [node for node in nodes if not isinstance(node, others)]
+    others = (ast.ClassDef, ast.Import, ast.ImportFrom)
+    return {ast.unparse(node): {*_set(node)} for node in nodes if not isinstance(node, others)}
 
 
-def _around(branch: Sequence[ast.stmt], every: Iterable[ast.stmt]) -> list[ast.stmt]:
-    """Return a branch with the statements that take a value of it or give it one."""
-    turned = {ast.Load: ast.Store, ast.Store: ast.Load, ast.Del: ast.Del}
-    ours = {(name, turned[kind]) for node in branch for name, kind in _names(node)}
-    lines = (node for node in every if not isinstance(node, (ast.For, ast.With)))
-    return [*branch, *(node for node in lines if not ours.isdisjoint(_names(node)))]
+def _words(lines: Iterable[str]) -> set[str]:
+    return set(re.findall(r"\w+", "\n".join(lines)))
 
 
-def _names(tree: ast.AST) -> Iterator[tuple[str, type[ast.expr_context]]]:
-    """Yield each name and attribute, and whether it is read or set."""
-    for node in ast.walk(tree):
+def _set(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that are set, or whose attributes or values are; of a function its own."""
+    for node in [tree] if isinstance(tree, ast.FunctionDef) else ast.walk(tree):
         match node:
-            case ast.Name(id=name, ctx=how) | ast.Attribute(attr=name, ctx=how):
-                yield name, type(how)
-            case _:
-                pass
-
-
-def _used(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that are called, set or passed, and all texts."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            case ast.Name(id=name, ctx=ast.Store()) | ast.FunctionDef(name=name):
                 yield name
-            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.keyword(arg=str(name)):
+            case ast.Attribute(attr=name, ctx=ast.Store()):
                 yield name
-            case ast.Constant(value=str(name)):
+            case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), ctx=ast.Store()):
                 yield name
             case _:
                 pass
 
 
-def _words(tree: ast.AST) -> Iterator[str]:
-    """Yield every name and text."""
+def _used(tree: ast.Module) -> Iterator[str]:
+    """Yield what is called, set or passed, but for Python's own, and all texts."""
     for node in ast.walk(tree):
         match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.keyword(arg=str(name)):
+            case ast.Call(func=ast.Name(id=name)) if name not in _BUILTINS:
                 yield name
-            case ast.Constant(value=str(name)):
+            case ast.Call(func=ast.Attribute(attr=name)) | ast.keyword(arg=str(name)):
                 yield name
+            case ast.Attribute(value=ast.Name(id="torch"), attr=name):
+                yield name
+            case ast.Constant(value=str(text)):
+                yield from _words([text])
+            case ast.Attribute() | ast.Subscript():
+                yield from _set(node)
             case _:
                 pass

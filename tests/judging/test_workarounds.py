@@ -38,6 +38,7 @@ snippets.%s = %s
         ("cast", "model.half()", None),
         ("cast", "model = build()\nkeep(model)", None),
         ("autocast", "with torch.autocast(device):\n    model(one=1)", None),
+        ("cast", "model = build()", "nothing of it stands in the branch"),
         ("cast", "model.float()", "the code for this workaround has no float"),
         ("cast", "model.config.use_cache = False", "has no use_cache"),
         ("cast", "model(one=1)", "workaround has no one"),
