@@ -17,6 +17,16 @@
 # stays rounded."""
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# frequencies-fp32 = '''
+# for name, module in model.named_modules():
+#     if name.endswith(("rotary_embeddings", "rotary_emb")):
+#         module.float()'''
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.6"]
 # precisions = ["bf16"]

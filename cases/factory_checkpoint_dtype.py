@@ -17,6 +17,9 @@
 # [tool.repromatrix.workarounds]
 # convert = "Convert the checkpoint to the dtype first, as llamafactory-cli export does."
 #
+# [tool.repromatrix.snippets]
+# convert = "model.to(dtype).save_pretrained(folder)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["llamafactory>=0.9.4"]
 # precisions = ["fp32", "bf16", "fp16"]

@@ -16,6 +16,17 @@
 # fourier-fp32 = "Upcast to fp32 before each Fourier transform and cast back after it."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# fourier-fp32 = '''
+# for name, module in model.named_modules():
+#     if name.endswith("fourier.self"):
+#         module.register_forward_pre_hook(lambda _, args: (args[0].float(),))
+#         module.register_forward_hook(lambda _, __, out: (out[0].to(dtype),))'''
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # precisions = ["bf16"]

@@ -16,6 +16,15 @@
 # Replace the embeddings and output_projection of the decoder by larger ones, too, and set
 # config.tgt_vocab_size."""
 #
+# [tool.repromatrix.snippets]
+# resize-decoder = '''
+# decoder, old = model.model.decoder, model.model.decoder.embed_tokens.weight.data
+# decoder.embed_tokens = torch.nn.Embedding(size, old.shape[1], decoder.padding_idx)
+# decoder.embed_tokens.weight.data[: old.shape[0]] = old
+# decoder.output_projection = torch.nn.Linear(old.shape[1], size, bias=False)
+# decoder.output_projection.weight = decoder.embed_tokens.weight
+# model.config.tgt_vocab_size = size'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0,<5.0.0"]
 # raises = "IndexError"

@@ -13,6 +13,11 @@
 # [tool.repromatrix.workarounds]
 # round-scale = "Set the scale of the embedding to its value in the dtype of the weights."
 #
+# [tool.repromatrix.snippets]
+# round-scale = '''
+# scale = torch.tensor(config.hidden_size**0.5, dtype=dtype)
+# model.get_input_embeddings().embed_scale = scale'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50.0,<4.51.0"]
 # precisions = ["bf16", "fp16"]

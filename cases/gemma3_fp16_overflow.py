@@ -25,6 +25,32 @@
 # fp32-norm-weights = "Keep the weights of the post-norms in fp32, everything else in 16 bit."
 # autocast = "Load in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# clamp-norms = '''
+# def clamp(x):
+#     return x.clamp(torch.finfo(x.dtype).min, torch.finfo(x.dtype).max)
+# norm.register_forward_pre_hook(lambda _, args: (clamp(args[0]),))  # each norm
+# norm.register_forward_hook(lambda _, __, out: clamp(out))'''
+# scale-stream = '''
+# model.model.embed_tokens.register_forward_hook(lambda _, __, out: out / 64)
+# for name, norm in model.named_modules():
+#     if name.endswith(("post_attention_layernorm", "post_feedforward_layernorm")):
+#         norm.weight.data = (1 + norm.weight.data) / 64 - 1'''
+# fp32-stream = '''
+# for name, norm in model.named_modules():
+#     if name.endswith(("post_attention_layernorm", "post_feedforward_layernorm")):
+#         norm.register_forward_pre_hook(lambda _, args: (args[0].float(),))
+#     elif name.endswith(("input_layernorm", "pre_feedforward_layernorm", "model.norm")):
+#         norm.register_forward_hook(lambda _, __, out: out.to(dtype))'''
+# fp32-norm-weights = '''
+# for name, norm in model.named_modules():
+#     if name.endswith(("post_attention_layernorm", "post_feedforward_layernorm")):
+#         norm.float()'''
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50"]
 # precisions = ["fp16"]

@@ -28,6 +28,16 @@
 # says = "Set eval_strategy to \"no\" (since 5.4.0 large eval_steps still evaluate at the end)."
 # skips = true
 #
+# [tool.repromatrix.snippets]
+# outer-cache-off = "model.config.use_cache = False"
+# text-cache-off = "model.config.text_config.use_cache = False"
+# early-cache-off = "config.text_config.use_cache = False  # before the model is built"
+# decoder-cache-off = '''
+# for name, module in model.named_modules():
+#     if name.endswith("language_model"):
+#         module.config.use_cache = False'''
+# never-evaluate = 'arguments = TrainingArguments(folder, eval_strategy="no")'
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "transformers"
 # when = ["transformers>=4.50,<4.51"]

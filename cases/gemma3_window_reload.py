@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # own-config = "Load the weights with the config that the model was built with."
 #
+# [tool.repromatrix.snippets]
+# own-config = "model = Gemma3TextModel.from_pretrained(name, config=config)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.57,<5.16"]
 # raises = "AssertionError"

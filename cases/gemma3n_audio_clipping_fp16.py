@@ -18,6 +18,10 @@
 # lower-bound = "Set gradient_clipping in the audio config to 65504, the maximum of fp16."
 # cast-after-load = "Load in fp32 and call .to(dtype) (.half() for fp16) on the loaded model."
 #
+# [tool.repromatrix.snippets]
+# lower-bound = "config.gradient_clipping = torch.finfo(torch.float16).max"
+# cast-after-load = "tower = Gemma3nAudioEncoder(config).to(dtype)  # built in fp32"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.53,<5.20"]
 # precisions = ["fp16"]

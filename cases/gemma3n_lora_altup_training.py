@@ -12,7 +12,10 @@
 # symptom = ["not-trained", "wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# leave-out = "Pass exclude_modules='.*correction_coefs', or list target_modules without it."
+# leave-out = "List target_modules without correction_coefs."
+#
+# [tool.repromatrix.snippets]
+# leave-out = 'lora = LoraConfig(target_modules=["q_proj", "o_proj", "prediction_coefs"])'
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.2.0"]

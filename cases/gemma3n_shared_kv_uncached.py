@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # empty-cache = "Pass an empty DynamicCache as past_key_values."
 #
+# [tool.repromatrix.snippets]
+# empty-cache = "outputs = model(ids, past_key_values=DynamicCache())"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.53.0,<5.6.0"]
 # raises = "AssertionError"

@@ -17,6 +17,10 @@
 # one-dtype = "Cast the text model to the dtype of the audio tower as well."
 # cast-features = "Cast the output of embed_audio to fp32 in a forward hook."
 #
+# [tool.repromatrix.snippets]
+# one-dtype = "model.to(dtype)"
+# cast-features = "model.embed_audio.register_forward_hook(lambda *call: call[-1].float())"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.5,<5.15"]
 # precisions = ["bf16", "fp16"]

@@ -17,6 +17,11 @@
 # [tool.repromatrix.workarounds]
 # leave-out = "Do not quantise the layer that embeds the patches (modules_to_not_convert)."
 #
+# [tool.repromatrix.snippets]
+# leave-out = '''
+# # kept names patch_embedder.input_proj, too
+# config["quantization_config"]["modules_to_not_convert"] = kept'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.13"]
 # precisions = ["bf16", "fp16"]

@@ -21,6 +21,16 @@
 # fp32-pooler = "Upcast the input of the pooler to fp32 in a hook, as Unsloth's patch does."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# fp32-pooler = '''
+# def upcast(module, args, kwargs):
+#     return args, {**kwargs, "hidden_states": kwargs["hidden_states"].float()}
+# model.pooler.register_forward_pre_hook(upcast, with_kwargs=True)'''
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(pixels, positions)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.5,<5.10"]
 # precisions = ["fp16"]

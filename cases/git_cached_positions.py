@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # no-cache = "Call generate with use_cache=False."
 #
+# [tool.repromatrix.snippets]
+# no-cache = "made = model.generate(ids, use_cache=False)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.1.0,<5.18.0"]
 # raises = "AssertionError"

@@ -12,7 +12,10 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load the model with attn_implementation='eager', which is given a causal mask."
+# eager = "Load or build the model with attn_implementation='eager', which is given a causal mask."
+#
+# [tool.repromatrix.snippets]
+# eager = 'model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")'
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.2.0,<5.11.0"]

@@ -14,7 +14,10 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load the model with attn_implementation='eager', which reads the setting."
+# eager = "Load or build the model with attn_implementation='eager', which reads the setting."
+#
+# [tool.repromatrix.snippets]
+# eager = 'model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")'
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.4"]

@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # all-experts = { says = "Do without expert parallelism: every process has all experts.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# all-experts = "model = AutoModelForCausalLM.from_pretrained(name)  # no distributed_config"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.4,<5.6"]
 # raises = ["AssertionError", "NotImplementedError"]

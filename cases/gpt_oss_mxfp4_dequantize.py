@@ -17,6 +17,10 @@
 # cast-after-load = "Call .to(dtype) on the loaded model."
 # load-bf16 = "Load in bf16."
 #
+# [tool.repromatrix.snippets]
+# cast-after-load = "model.to(dtype)  # after from_pretrained"
+# load-bf16 = "model = GptOssForCausalLM.from_pretrained(name, torch_dtype=torch.bfloat16)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.55.1,<5.0.0"]
 # precisions = ["fp32", "fp16"]

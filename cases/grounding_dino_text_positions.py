@@ -17,6 +17,9 @@
 # [tool.repromatrix.workarounds]
 # float-ids = "Cast the text position ids to the model's dtype before the encoder layer."
 #
+# [tool.repromatrix.snippets]
+# float-ids = "ids = ids.to(dtype)  # the text_position_ids of each encoder layer"
+#
 # [[tool.repromatrix.fails]]
 # title = "Grounding DINO in 16 bit, until 5.8: mat1 and mat2 must have the same dtype in text attention"
 # when = ["transformers>=4.49,<5.9"]

@@ -16,6 +16,10 @@
 # logits-fp32 = "Return the logits in fp32, from a hook on the output layer."
 # no-scores = { says = "Generate without output_scores.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# logits-fp32 = "model.lm_head.register_forward_hook(lambda _, __, logits: logits.float())"
+# no-scores = "made = model.generate(**inputs, output_scores=False)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<4.57"]
 # precisions = ["bf16", "fp16"]

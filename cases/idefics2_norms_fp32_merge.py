@@ -16,7 +16,11 @@
 #
 # [tool.repromatrix.workarounds]
 # no-upcast = { says = "Leave the norms in 16 bit.", skips = true }
-# fp32-weights = "Keep all weights in fp32 and train under torch.autocast."
+# fp32-weights = "Keep all weights in fp32 and run the model under torch.autocast."
+#
+# [tool.repromatrix.snippets]
+# no-upcast = "model.to(dtype)  # norms included"
+# fp32-weights = "model.to(torch.float32)  # and run it under torch.autocast"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0,<4.54.0"]

@@ -19,6 +19,12 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32, give fp32 pixels and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(pixels.to(torch.float32))'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.55,<5"]
 # raises = "AssertionError"

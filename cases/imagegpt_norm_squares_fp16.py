@@ -18,6 +18,18 @@
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 # norms-fp32 = "Keep every norm in fp32, and cast its input and output."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(pixels)'''
+# norms-fp32 = '''
+# for module in model.modules():
+#     if "Norm" in type(module).__name__:
+#         module.float()
+#         module.register_forward_pre_hook(lambda _, args: (args[0].float(),))
+#         module.register_forward_hook(lambda _, __, out: out.to(dtype))'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["fp16"]

@@ -14,6 +14,11 @@
 # [tool.repromatrix.workarounds]
 # copy-offset = "Let get_query_offset of the cache return a copy of its tensor."
 #
+# [tool.repromatrix.snippets]
+# copy-offset = '''
+# given = cache.get_query_offset
+# cache.get_query_offset = lambda *layer: torch.as_tensor(given(*layer)).clone()'''
+#
 # [[tool.repromatrix.fails]]
 # title = "Inkling 5.14.0 fails with a static cache: The size of tensor a must match the size of tensor b"
 # when = ["transformers>=5.14.0,<5.14.1"]

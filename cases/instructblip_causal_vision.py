@@ -13,7 +13,10 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load with attn_implementation=\"eager\"."
+# eager = "Load or build the model with attn_implementation=\"eager\"."
+#
+# [tool.repromatrix.snippets]
+# eager = 'config = config_class(**options, attn_implementation="eager")'
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.52,<4.53"]

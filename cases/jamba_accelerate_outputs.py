@@ -15,8 +15,14 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# use-cache-off = "Set config.use_cache = False while training and evaluating."
-# autocast-only = "Use accelerator.autocast() around the model instead of preparing it."
+# use-cache-off = "Set model.config.use_cache = False while training and evaluating."
+# autocast-only = "Run the model under torch.autocast instead of preparing it."
+#
+# [tool.repromatrix.snippets]
+# use-cache-off = "model.config.use_cache = False"
+# autocast-only = '''
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
 #
 # [[tool.repromatrix.fails]]
 # at-fault = "transformers"

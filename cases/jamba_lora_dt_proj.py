@@ -13,7 +13,10 @@
 # symptom = ["wrong-numbers", "not-trained"]
 #
 # [tool.repromatrix.workarounds]
-# no-dt-proj = "Leave dt_proj out of target_modules, or name it in exclude_modules."
+# no-dt-proj = "Leave dt_proj out of target_modules."
+#
+# [tool.repromatrix.snippets]
+# no-dt-proj = 'lora = LoraConfig(target_modules=["in_proj"])  # without dt_proj'
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.15.0"]

@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # leave-out = "List target_modules without rel_pos_bias, rel_pos_x_bias and rel_pos_y_bias."
 #
+# [tool.repromatrix.snippets]
+# leave-out = 'config = LoraConfig(target_modules=["value"])  # without the biases'
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # raises = "AssertionError"

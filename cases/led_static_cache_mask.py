@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # dynamic-cache = "Generate with the default, dynamic cache."
 #
+# [tool.repromatrix.snippets]
+# dynamic-cache = "made = model.generate(ids, cache_implementation=None)"
+#
 # [[tool.repromatrix.fails]]
 # title = "LED refuses a static cache: This model does not support cache_implementation='static'"
 # when = ["transformers>=4.54.0,<4.56.0"]

@@ -15,6 +15,9 @@
 # [tool.repromatrix.workarounds]
 # exclude-router = "Pass exclude_modules=['router'] beside 'all-linear'."
 #
+# [tool.repromatrix.snippets]
+# exclude-router = 'lora = LoraConfig(target_modules="all-linear", exclude_modules=["router"])'
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "transformers"
 # when = ["transformers>=4.54.0"]

@@ -11,8 +11,12 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load with attn_implementation=\"eager\"."
+# eager = "Load or build the model with attn_implementation=\"eager\"."
 # long-chunk = { says = "Set attention_chunk_size beyond the length of the text.", skips = true }
+#
+# [tool.repromatrix.snippets]
+# eager = 'config = Llama4TextConfig(**options, attn_implementation="eager")'
+# long-chunk = "config = Llama4TextConfig(**options, attention_chunk_size=longest)"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.51,<4.52"]

@@ -15,6 +15,10 @@
 # method = "Cast with .half(), .bfloat16() or .float(), which leave complex tensors alone."
 # load = "Load the model in the dtype in place of casting it."
 #
+# [tool.repromatrix.snippets]
+# method = "model = model.half()  # or .bfloat16() or .float()"
+# load = "model = Llama4VisionModel.from_pretrained(name, torch_dtype=dtype)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.4"]
 # raises = "AssertionError"

@@ -16,7 +16,10 @@
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]
-# set-config = "Set config.dtype (config.torch_dtype before 4.56) before building the model."
+# set-config = "Set config.torch_dtype (config.dtype from 4.56) before building the model."
+#
+# [tool.repromatrix.snippets]
+# set-config = "config.torch_dtype = dtype  # before the model is built"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.12"]

@@ -26,6 +26,15 @@
 # static-graph = "Tell DDP that the graph is static."
 # all-used = "Leave find_unused_parameters off, where all parameters are used."
 #
+# [tool.repromatrix.snippets]
+# non-reentrant = '''
+# options = {"use_reentrant": False}
+# model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)'''
+# static-graph = '''
+# options = {"find_unused_parameters": True, "static_graph": True}
+# model = DistributedDataParallel(model, **options)'''
+# all-used = "model = DistributedDataParallel(model, find_unused_parameters=False)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5"]
 # raises = "RuntimeError"

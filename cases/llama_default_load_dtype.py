@@ -20,6 +20,10 @@
 # auto = "Load with dtype=\"auto\" (torch_dtype before 4.56): the new behaviour everywhere."
 # explicit = "Load with the dtype you want (torch_dtype before 4.56)."
 #
+# [tool.repromatrix.snippets]
+# auto = 'model = LlamaModel.from_pretrained(name, torch_dtype="auto")'
+# explicit = "model = LlamaModel.from_pretrained(name, torch_dtype=dtype)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.0"]
 # precisions = ["bf16", "fp16"]

@@ -18,6 +18,10 @@
 # explicit = "Load with the dtype you want (torch_dtype before 4.56)."
 # config-dtype = "Write the dtype into the config of the checkpoint."
 #
+# [tool.repromatrix.snippets]
+# explicit = "model = LlamaForCausalLM.from_pretrained(name, torch_dtype=dtype)"
+# config-dtype = 'config["torch_dtype"] = name  # in config.json, such as bfloat16'
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.4"]
 # raises = "TypeError"

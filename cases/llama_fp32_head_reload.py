@@ -17,7 +17,10 @@
 # exercises = "load"
 #
 # [tool.repromatrix.workarounds]
-# load-fp32 = "Load in fp32, and cast the other parts afterwards."
+# load-fp32 = "Load the whole model in fp32."
+#
+# [tool.repromatrix.snippets]
+# load-fp32 = "model = AutoModelForCausalLM.from_pretrained(name, torch_dtype=torch.float32)"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5"]

@@ -22,6 +22,10 @@
 # explicit = "Pass dtype=torch.float32 (torch_dtype before 4.56)."
 # own-class = "Build the model by calling its class with the config."
 #
+# [tool.repromatrix.snippets]
+# explicit = "model = AutoModelForCausalLM.from_config(config, torch_dtype=torch.float32)"
+# own-class = "model = LlamaForCausalLM(config)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["bf16", "fp16"]

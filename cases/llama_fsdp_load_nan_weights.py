@@ -19,6 +19,9 @@
 # [tool.repromatrix.workarounds]
 # load-everywhere = "Turn cpu_ram_efficient_loading off: every process loads the weights."
 #
+# [tool.repromatrix.snippets]
+# load-everywhere = 'os.environ.update(FSDP_CPU_RAM_EFFICIENT_LOADING="false")'
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.4,<5.6"]
 # raises = "AssertionError"

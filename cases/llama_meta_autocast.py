@@ -17,6 +17,11 @@
 # [tool.repromatrix.workarounds]
 # fake-tensors = "Run the model with fake tensors, which have a real device, in place of meta ones."
 #
+# [tool.repromatrix.snippets]
+# fake-tensors = '''
+# with FakeTensorMode(allow_non_fake_inputs=True):
+#     outputs = model(ids)  # on a real device'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5"]
 # raises = "RuntimeError"

@@ -28,6 +28,19 @@
 # cast-norms = "Cast the norms back to the dtype of the model."
 # cast-results = "Cast the output of every norm to the dtype of the model in a hook."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+# cast-norms = '''
+# for name, module in model.named_modules():
+#     if "norm" in name:
+#         module.to(dtype)'''
+# cast-results = '''
+# for name, module in model.named_modules():
+#     if "norm" in name:
+#         module.register_forward_hook(lambda _, __, out: out.to(dtype))'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["bf16", "fp16"]

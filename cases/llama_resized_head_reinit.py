@@ -21,6 +21,12 @@
 # post-init-first = "Call post_init before the embeddings are resized."
 # mark = "Set _is_hf_initialized = True on the resized output layer."
 #
+# [tool.repromatrix.snippets]
+# post-init-first = '''
+# model.post_init()
+# model.resize_token_embeddings(size)'''
+# mark = "model.lm_head._is_hf_initialized = True  # before model.post_init()"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.5"]
 # raises = "AssertionError"

@@ -24,6 +24,19 @@
 # load-in-dtype = "Load the model with from_pretrained in that dtype instead of casting it."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# frequencies-back = '''
+# frequencies = model.model.rotary_emb.inv_freq  # before model.to(dtype)
+# model.model.rotary_emb.inv_freq = frequencies  # and after it'''
+# cast-weights-only = '''
+# for parameter in model.parameters():
+#     parameter.data = parameter.data.to(dtype)'''
+# load-in-dtype = "model = AutoModelForCausalLM.from_pretrained(name, torch_dtype=dtype)"
+# autocast = '''
+# # with the weights in fp32
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["bf16", "fp16"]
