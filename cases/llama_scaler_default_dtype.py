@@ -19,6 +19,12 @@
 # load-fp32 = "Load the model with the dtype torch.float32."
 # cast-trainable = "Cast every parameter that is trained to fp32 before the optimizer is made."
 #
+# [tool.repromatrix.snippets]
+# load-fp32 = "model = AutoModelForCausalLM.from_pretrained(name, torch_dtype=torch.float32)"
+# cast-trainable = '''
+# for parameter in model.parameters():
+#     parameter.data = parameter.data.float()'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5"]
 # precisions = ["fp16"]

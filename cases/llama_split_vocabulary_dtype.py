@@ -15,8 +15,14 @@
 # processes = 2
 #
 # [tool.repromatrix.workarounds]
-# own-plan = { says = "Leave the embeddings out of the plan: every process keeps the whole table.", skips = true }
+# own-plan = { says = "Use tp_plan='auto', which does not split the table of embeddings.", skips = true }
 # autocast = "Run the model under torch.autocast."
+#
+# [tool.repromatrix.snippets]
+# own-plan = 'model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype, tp_plan="auto")'
+# autocast = '''
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.1,<5.4"]

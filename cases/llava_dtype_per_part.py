@@ -23,6 +23,11 @@
 # [tool.repromatrix.workarounds]
 # cast-parts = "Call .to(dtype) on the loaded model and .float() on its vision tower."
 #
+# [tool.repromatrix.snippets]
+# cast-parts = '''
+# model.to(dtype)
+# vision.float()  # the vision tower'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0"]
 # precisions = ["bf16", "fp16"]

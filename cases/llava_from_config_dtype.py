@@ -18,6 +18,12 @@
 # set-parts = "Set the dtype of each sub-config before building the model."
 # cast-after = "Call .to(dtype) on the model that was built."
 #
+# [tool.repromatrix.snippets]
+# set-parts = '''
+# for part in (config.text_config, config.vision_config):
+#     part.torch_dtype = dtype'''
+# cast-after = "model.to(dtype)  # after from_config"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.4"]
 # raises = "RuntimeError"

@@ -12,7 +12,10 @@
 # symptom = ["wrong-numbers", "not-trained"]
 #
 # [tool.repromatrix.workarounds]
-# no-router = "Leave classifier out of target_modules, or name it in exclude_modules."
+# no-router = "Leave classifier out of target_modules."
+#
+# [tool.repromatrix.snippets]
+# no-router = 'lora = LoraConfig(target_modules=["q_a_proj"])  # without classifier'
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.57.1"]

@@ -15,6 +15,11 @@
 # [tool.repromatrix.workarounds]
 # pad-experts = "Add gate_proj and up_proj of zeros for the zero experts to the checkpoint."
 #
+# [tool.repromatrix.snippets]
+# pad-experts = '''
+# weights[f"model.layers.0.mlp.experts.{expert}.{part}.weight"] = zeros
+# # for both parts, gate_proj and up_proj, of each zero expert of each layer'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
 # raises = "RuntimeError"

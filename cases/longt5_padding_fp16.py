@@ -15,6 +15,13 @@
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 # no-padding = { says = "Run without padding.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# # with the weights in fp32
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+# no-padding = "outputs = model(input_ids=ids, attention_mask=torch.ones(1, length))"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["fp16"]

@@ -17,6 +17,12 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(ids, cache_params=cache, use_cache=True)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.14"]
 # precisions = ["bf16"]

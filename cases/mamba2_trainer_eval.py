@@ -12,8 +12,12 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# use-cache-off = "Set config.use_cache = False while training and evaluating."
+# use-cache-off = "Set model.config.use_cache = False while training and evaluating."
 # no-mixed-precision = "Turn mixed precision off: the weights are in 16 bit anyway."
+#
+# [tool.repromatrix.snippets]
+# use-cache-off = "model.config.use_cache = False"
+# no-mixed-precision = "arguments = TrainingArguments(folder, bf16=False)"
 #
 # [[tool.repromatrix.fails]]
 # at-fault = "transformers"

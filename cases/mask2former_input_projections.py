@@ -14,6 +14,12 @@
 # [tool.repromatrix.workarounds]
 # module-list = "Make an nn.ModuleList of the list before anything else is done with the model."
 #
+# [tool.repromatrix.snippets]
+# module-list = '''
+# projections = list(module.input_projections)
+# del module.input_projections
+# module.input_projections = torch.nn.ModuleList(projections)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0,<5.21.0"]
 # precisions = ["fp32"]

@@ -15,6 +15,12 @@
 # [tool.repromatrix.workarounds]
 # list-again = "After get_peft_model, set block.layers = list(block.children()) in each block."
 #
+# [tool.repromatrix.snippets]
+# list-again = '''
+# for block in model.modules():
+#     if type(block).__name__ == "Mask2FormerPredictionBlock":
+#         block.layers = list(block.children())'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # raises = "AssertionError"

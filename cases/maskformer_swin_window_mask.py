@@ -16,6 +16,12 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model.eval()(pixels)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.18"]
 # precisions = ["bf16", "fp16"]

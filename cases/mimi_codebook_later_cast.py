@@ -15,6 +15,15 @@
 # clear-cache = "Set _embed of each codebook to None after the cast."
 # cast-first = { says = "Cast the model before its first use, never after it.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# clear-cache = '''
+# for module in model.modules():
+#     if "_embed" in vars(module):
+#         vars(module)["_embed"] = None'''
+# cast-first = '''
+# model.to(dtype)  # once, before its first use
+# values = model.decode(codes)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # precisions = ["bf16", "fp16"]

@@ -16,6 +16,11 @@
 # [tool.repromatrix.workarounds]
 # codebooks-fp32 = "Cast the codebooks and their inputs to fp32."
 #
+# [tool.repromatrix.snippets]
+# codebooks-fp32 = '''
+# codebook.float()
+# codes = codebook.quantize(frames.float())'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<4.53"]
 # precisions = ["bf16"]

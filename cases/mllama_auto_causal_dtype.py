@@ -21,6 +21,10 @@
 # concrete-class = "Load with the concrete class instead of AutoModelForCausalLM."
 # cast-after-load = "Call .to(dtype) on the loaded model."
 #
+# [tool.repromatrix.snippets]
+# concrete-class = "model = MllamaForCausalLM.from_pretrained(name, torch_dtype=dtype)"
+# cast-after-load = "model.to(dtype)  # after from_pretrained"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.4,<5.12"]
 # raises = "AssertionError"

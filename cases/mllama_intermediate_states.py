@@ -17,6 +17,11 @@
 # [tool.repromatrix.workarounds]
 # one-less = "Subtract 1 from each of vision_model.intermediate_layers_indices after loading."
 #
+# [tool.repromatrix.snippets]
+# one-less = '''
+# indices = [index - 1 for index in config.intermediate_layers_indices]
+# model.vision_model.intermediate_layers_indices = indices'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.56"]
 # workarounds = [""]

@@ -14,6 +14,12 @@
 # [tool.repromatrix.workarounds]
 # restore-heads = "Give each later layer a copy of its head, with the weights of the checkpoint."
 #
+# [tool.repromatrix.snippets]
+# restore-heads = '''
+# head = copy.deepcopy(model.bbox_embed[1])
+# # and head.load_state_dict what the checkpoint has of this layer
+# model.bbox_embed[1] = model.model.decoder.bbox_embed[1] = head'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
 # raises = "AssertionError"

@@ -15,6 +15,12 @@
 # copy = "Pass a copy of the encoder's output to each call."
 # cache = "Decode with a cache, which reads the encoder's output at the first step alone."
 #
+# [tool.repromatrix.snippets]
+# copy = "outputs = model(encoder_outputs=copy.deepcopy(heard), decoder_input_ids=ids)"
+# cache = '''
+# options = {"past_key_values": past, "use_cache": True}
+# outputs = model(encoder_outputs=heard, decoder_input_ids=ids[:, -1:], **options)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.2.0"]
 # raises = "AssertionError"

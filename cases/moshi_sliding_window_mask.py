@@ -15,6 +15,10 @@
 # wide-window = "Set sliding_window to the longest sequence that is expected."
 # full-cache = "Pass a DynamicCache that was made without the config, which keeps all tokens."
 #
+# [tool.repromatrix.snippets]
+# wide-window = "config = MoshiConfig(**options, sliding_window=longest)"
+# full-cache = "made = model.generate(ids, past_key_values=DynamicCache())"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.56.0"]
 # precisions = ["fp32", "bf16"]

@@ -14,6 +14,12 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # precisions = ["bf16", "fp16"]

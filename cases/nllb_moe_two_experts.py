@@ -14,6 +14,15 @@
 # [tool.repromatrix.workarounds]
 # dispatch = "Give NllbMoeExperts a forward that sends tokens where router_probs is not zero."
 #
+# [tool.repromatrix.snippets]
+# dispatch = '''
+# def dispatch(experts, tokens, _, weights):
+#     found = torch.zeros_like(tokens)
+#     for at, rows in enumerate(one.nonzero().flatten() for one in weights.T):
+#         found[rows] += experts[f"expert_{at}"](tokens[rows]) * weights[rows, at, None]
+#     return found * (1 - experts.moe_token_dropout)
+# modeling_nllb_moe.NllbMoeExperts.forward = dispatch'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
 # raises = "AssertionError"

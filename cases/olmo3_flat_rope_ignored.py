@@ -14,6 +14,11 @@
 # [tool.repromatrix.workarounds]
 # by-layer-type = "Write the parameters under each type of layer that config.rope_parameters has."
 #
+# [tool.repromatrix.snippets]
+# by-layer-type = '''
+# for kind in set(config.layer_types) & set(config.rope_parameters):
+#     config.rope_parameters[kind] = dict(saved)'''
+#
 # [[tool.repromatrix.fails]]
 # title = "Olmo 3 in 5.4 cannot be built: Field 'tie_word_embeddings' expected int, got bool"
 # at-fault = "transformers"

@@ -14,6 +14,13 @@
 # [tool.repromatrix.workarounds]
 # init-again = "Initialise the layers that the checkpoint lacks after loading."
 #
+# [tool.repromatrix.snippets]
+# init-again = '''
+# for module in layer.modules():  # of each layer that the checkpoint lacks
+#     if isinstance(module, Conv1D):
+#         torch.nn.init.normal_(module.weight, std=0.02)
+#         torch.nn.init.zeros_(module.bias)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
 # raises = "AssertionError"

@@ -16,6 +16,12 @@
 # [tool.repromatrix.workarounds]
 # scale-one = "Set scaling of every attention layer to 1 and multiply the query projection by it."
 #
+# [tool.repromatrix.snippets]
+# scale-one = '''
+# for value in (layer.q_proj.weight, layer.q_proj.bias):
+#     value.mul_(layer.scaling)
+# layer.scaling = 1.0'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.52,<4.52.4"]
 # raises = "AssertionError"

@@ -16,6 +16,15 @@
 # decoder-cache-off = "Set use_cache to False in the config of the inner language model."
 # no-mixed-precision = "Cast the weights and turn the Trainer's mixed precision off."
 #
+# [tool.repromatrix.snippets]
+# outer-cache-off = "model.config.use_cache = model.generation_config.use_cache = False"
+# text-cache-off = "model.config.text_config.use_cache = False"
+# decoder-cache-off = '''
+# for name, module in model.named_modules():
+#     if name.endswith("language_model"):
+#         module.config.use_cache = False'''
+# no-mixed-precision = "arguments = TrainingArguments(folder, bf16=False)  # with 16-bit weights"
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "transformers"
 # when = ["transformers>=4.50,<4.51"]

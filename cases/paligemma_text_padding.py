@@ -12,8 +12,14 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load the model with attn_implementation='eager', which is causal in both since 5.9."
+# eager = "Load or build the model with attn_implementation='eager', which is causal in both since 5.9."
 # token-types = "Pass token_type_ids, which are 0 for a prompt."
+#
+# [tool.repromatrix.snippets]
+# eager = 'model = AutoModelForImageTextToText.from_config(config, attn_implementation="eager")'
+# token-types = '''
+# types = torch.zeros_like(ids)
+# outputs = model(input_ids=ids, attention_mask=mask, token_type_ids=types)'''
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.9.0"]

@@ -18,6 +18,9 @@
 # [tool.repromatrix.workarounds]
 # fp32-adapter = "Leave autocast_adapter_dtype at its default, so that the adapter is in fp32."
 #
+# [tool.repromatrix.snippets]
+# fp32-adapter = "model = get_peft_model(model, config, autocast_adapter_dtype=True)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14"]
 # precisions = ["fp16"]

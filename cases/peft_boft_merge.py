@@ -20,6 +20,12 @@
 # adapter-16bit = "Pass autocast_adapter_dtype=False, so that the adapter keeps the model's dtype."
 # merge-fp32 = "Cast the model to fp32 before the merge, and back afterwards."
 #
+# [tool.repromatrix.snippets]
+# adapter-16bit = "model = get_peft_model(model, config, autocast_adapter_dtype=False)"
+# merge-fp32 = '''
+# merged = model.float().merge_and_unload()
+# merged.to(dtype)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14,<0.16"]
 # precisions = ["bf16", "fp16"]

@@ -19,6 +19,12 @@
 # adapter-16bit = "Pass autocast_adapter_dtype=False, so that the adapter keeps the model's dtype."
 # cast-after-merge = "Call .to(dtype) on the merged model."
 #
+# [tool.repromatrix.snippets]
+# adapter-16bit = "model = get_peft_model(model, config, autocast_adapter_dtype=False)"
+# cast-after-merge = '''
+# merged = model.merge_and_unload()
+# merged.to(dtype)'''
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "peft"
 # when = ["peft>=0.14,<0.16"]

@@ -21,6 +21,10 @@
 # plain-lora = { says = "Use LoRA without use_dora.", skips = true }
 # fill-rows = "Fill the rows of zeros with small numbers before the adapter is created."
 #
+# [tool.repromatrix.snippets]
+# plain-lora = 'config = LoraConfig(target_modules=["o_proj"], use_dora=False)'
+# fill-rows = "weight.data[weight.data.norm(dim=1) == 0] = 1e-3  # before get_peft_model"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14"]
 # precisions = ["fp16"]

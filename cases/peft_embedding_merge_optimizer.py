@@ -19,6 +19,10 @@
 # adapter-fp32 = "Leave autocast_adapter_dtype at its default, which keeps the adapter in fp32."
 # optimizer-after = "Create a new optimizer after every merge."
 #
+# [tool.repromatrix.snippets]
+# adapter-fp32 = "model = get_peft_model(model, config, autocast_adapter_dtype=True)"
+# optimizer-after = "optimizer = torch.optim.SGD(model.parameters(), lr=lr)  # after each merge"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14,<0.20"]
 # precisions = ["bf16", "fp16"]

@@ -20,6 +20,10 @@
 # adapter-16bit = "Pass autocast_adapter_dtype=False, so that the adapter keeps the model's dtype."
 # freeze-again = "Call requires_grad_(False) on the finished model."
 #
+# [tool.repromatrix.snippets]
+# adapter-16bit = "model = get_peft_model(model, config, autocast_adapter_dtype=False)"
+# freeze-again = "model.requires_grad_(requires_grad=False)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.21.1"]
 # precisions = ["bf16", "fp16"]

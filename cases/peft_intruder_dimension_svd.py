@@ -19,6 +19,12 @@
 # adapter-fp32 = "Leave autocast_adapter_dtype at its default, which keeps the adapter in fp32."
 # cast-first = "Call .float() on the model and cast it back to 16 bit afterwards."
 #
+# [tool.repromatrix.snippets]
+# adapter-fp32 = "model = get_peft_model(model, config, autocast_adapter_dtype=True)"
+# cast-first = '''
+# model.float()  # before reduce_intruder_dimension
+# model.to(dtype)  # after it'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.19,<0.20"]
 # precisions = ["bf16", "fp16"]

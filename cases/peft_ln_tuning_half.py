@@ -19,6 +19,12 @@
 # adapter-16bit = "Pass autocast_adapter_dtype=False, so that the tuned norms keep their dtype."
 # autocast = "Run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# adapter-16bit = "model = get_peft_model(model, config, autocast_adapter_dtype=False)"
+# autocast = '''
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "peft"
 # when = ["peft>=0.14,<0.16"]

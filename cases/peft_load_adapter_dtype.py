@@ -19,6 +19,10 @@
 # no-task-type = "Leave out task_type, so that the class of the model is the plain PeftModel."
 # cast-after-load = "Call .to(dtype) on the model once the adapter is loaded."
 #
+# [tool.repromatrix.snippets]
+# no-task-type = 'config = LoraConfig(target_modules=["q_proj"], task_type=None)'
+# cast-after-load = "model.to(dtype)  # after load_adapter"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.19,<0.21"]
 # precisions = ["bf16", "fp16"]

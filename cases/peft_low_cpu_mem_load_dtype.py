@@ -18,6 +18,10 @@
 # plain-load = "Load the adapter without low_cpu_mem_usage=True."
 # cast-after-load = "Call .to(dtype) on the model once the adapter is loaded."
 #
+# [tool.repromatrix.snippets]
+# plain-load = "model = PeftModel.from_pretrained(base, folder, low_cpu_mem_usage=False)"
+# cast-after-load = "model.to(dtype)  # after PeftModel.from_pretrained"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14"]
 # precisions = ["bf16", "fp16"]

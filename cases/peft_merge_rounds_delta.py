@@ -18,6 +18,9 @@
 # merge-fp32 = "Cast the model to fp32 before the merge, and keep it in fp32."
 # unmerged = { says = "Do not merge the adapter.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# merge-fp32 = "model.float()  # before merge_and_unload"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14"]
 # precisions = ["bf16", "fp16"]

@@ -21,6 +21,11 @@
 # [tool.repromatrix.workarounds]
 # cast-trainable = "Cast every parameter that requires a gradient to fp32 before training."
 #
+# [tool.repromatrix.snippets]
+# cast-trainable = '''
+# for parameter in trained:  # those that require a gradient
+#     parameter.data = parameter.data.float()'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14"]
 # precisions = ["fp16"]

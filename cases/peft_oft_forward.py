@@ -22,6 +22,12 @@
 # adapter-16bit = "Pass autocast_adapter_dtype=False, so that the adapter keeps the model's dtype."
 # autocast = "Run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# adapter-16bit = "model = get_peft_model(model, config, autocast_adapter_dtype=False)"
+# autocast = '''
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14,<0.16"]
 # precisions = ["bf16", "fp16"]

@@ -20,6 +20,14 @@
 # auto-argument = "Pass autocast_adapter_dtype=False to AutoPeftModelForCausalLM."
 # cast-after-load = "Call .to(dtype) on the loaded model."
 #
+# [tool.repromatrix.snippets]
+# no-autocast = "model = PeftModel.from_pretrained(base, folder, autocast_adapter_dtype=False)"
+# auto-argument = '''
+# model = AutoPeftModelForCausalLM.from_pretrained(
+#     folder, autocast_adapter_dtype=False
+# )'''
+# cast-after-load = "model.to(dtype)  # after from_pretrained"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14"]
 # precisions = ["bf16", "fp16"]

@@ -19,6 +19,14 @@
 # by-hand = "Add a new adapter and load the saved file into it with load_state_dict."
 # decoder-only = "Adapt no layer of the Swin backbone, of which the names are changed."
 #
+# [tool.repromatrix.snippets]
+# by-hand = '''
+# model = get_peft_model(base, config)
+# saved = load_file(f"{folder}/adapter_model.safetensors")
+# named = {key.replace(".weight", ".default.weight"): saved[key] for key in saved}
+# model.load_state_dict(named, strict=False)'''
+# decoder-only = 'config = LoraConfig(target_modules=r".*decoder\.layers.*\.fc[12]")'
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "peft"
 # when = ["transformers>=5.9.0"]

@@ -21,6 +21,14 @@
 # cast-adapter = "Cast every parameter of the second adapter to fp32 before training."
 # load-adapter = "Save an adapter and load it under the second name with load_adapter."
 #
+# [tool.repromatrix.snippets]
+# cast-adapter = '''
+# for parameter in trained:  # those that require a gradient
+#     parameter.data = parameter.data.float()'''
+# load-adapter = '''
+# model.save_pretrained(folder)
+# model.load_adapter(folder, "second", is_trainable=True)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14,<0.19"]
 # precisions = ["fp16"]

@@ -17,6 +17,9 @@
 # [tool.repromatrix.workarounds]
 # save-whole = "Train the embeddings whole: modules_to_save=[\"embed_tokens\"]."
 #
+# [tool.repromatrix.snippets]
+# save-whole = 'config = LoraConfig(target_modules=["q_proj"], modules_to_save=["embed_tokens"])'
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.15,<0.18"]
 # raises = "AssertionError"

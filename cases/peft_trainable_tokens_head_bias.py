@@ -17,6 +17,10 @@
 # merge = { says = "Call merge_adapter() before the model computes.", skips = true }
 # lora-alone = { says = "Leave trainable_token_indices out of the config.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# merge = "model.merge_adapter()"
+# lora-alone = 'config = LoraConfig(target_modules=["query"])  # no trainable_token_indices'
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.15"]
 # raises = "AssertionError"
