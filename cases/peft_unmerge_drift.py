@@ -18,6 +18,12 @@
 # restore = "Keep a copy of the weights, and restore it after each unmerge."
 # base-fp32 = "Cast the model to fp32 before the first merge, and keep it in fp32."
 #
+# [tool.repromatrix.snippets]
+# restore = '''
+# copied = weight.detach().clone()  # before the first merge, of each weight
+# weight.data.copy_(copied)  # after each unmerge'''
+# base-fp32 = "model.float()  # before the first merge"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14"]
 # precisions = ["bf16", "fp16"]

@@ -19,6 +19,10 @@
 # adapter-fp32 = "Leave autocast_adapter_dtype at its default, which keeps the adapter in fp32."
 # merge-fp32 = "Cast the model to fp32 before the merge."
 #
+# [tool.repromatrix.snippets]
+# adapter-fp32 = "model = get_peft_model(model, config, autocast_adapter_dtype=True)"
+# merge-fp32 = "model.float()  # before the merge"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14,<0.20"]
 # precisions = ["bf16"]

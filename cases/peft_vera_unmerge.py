@@ -18,6 +18,9 @@
 # [tool.repromatrix.workarounds]
 # adapter-fp32 = "Leave autocast_adapter_dtype at its default, which keeps the adapter in fp32."
 #
+# [tool.repromatrix.snippets]
+# adapter-fp32 = "model = get_peft_model(model, config, autocast_adapter_dtype=True)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["peft>=0.14,<0.16"]
 # precisions = ["bf16", "fp16"]

@@ -19,6 +19,12 @@
 # auto = "Ask for torch_dtype=\"auto\" (dtype from 4.56): the new behaviour everywhere."
 # own-model = "Load the model with the dtype you want, and hand it to the pipeline."
 #
+# [tool.repromatrix.snippets]
+# auto = 'pipe = pipeline(task, model=name, torch_dtype="auto")'
+# own-model = '''
+# model = AutoModel.from_pretrained(name, torch_dtype=dtype)
+# pipe = pipeline(task, model=model, tokenizer=tokenizer)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0,<4.53.0"]
 # precisions = ["bf16", "fp16"]

@@ -16,6 +16,14 @@
 # model-kwargs = "Pass the dtype in model_kwargs."
 # own-model = "Load the model with from_pretrained, and hand it to the pipeline."
 #
+# [tool.repromatrix.snippets]
+# model-kwargs = '''
+# asked = {named: dtype}  # named is "dtype", before 4.56 "torch_dtype"
+# pipe = pipeline(task, model=name, model_kwargs=asked)'''
+# own-model = '''
+# model = AutoModel.from_pretrained(name, **asked)  # dtype, before 4.56 torch_dtype
+# pipe = pipeline(task, model=model, tokenizer=tokenizer)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.56,<4.56.1"]
 # precisions = ["bf16", "fp16"]

@@ -19,6 +19,12 @@
 # cast-pixels = "Cast pixel_values to model.dtype before the call."
 # autocast = "Keep the model in 16 bit and call it under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# cast-pixels = "pixels = pixels.to(model.dtype)"
+# autocast = '''
+# with torch.autocast(device, dtype):
+#     outputs = model(pixels)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.1"]
 # precisions = ["bf16", "fp16"]

@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # dynamic-cache = "Generate with the default, dynamic cache."
 #
+# [tool.repromatrix.snippets]
+# dynamic-cache = "made = model.generate(pixel_values=pixels, cache_implementation=None)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.8.0"]
 # raises = "AssertionError"

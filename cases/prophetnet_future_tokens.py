@@ -14,6 +14,13 @@
 # [tool.repromatrix.workarounds]
 # cached-steps = "Decode token by token with a cache; no help for training."
 #
+# [tool.repromatrix.snippets]
+# cached-steps = '''
+# past = None
+# for token in tokens.split(1, dim=1):
+#     out = model(ids, decoder_input_ids=token, past_key_values=past, use_cache=True)
+#     past = out.past_key_values'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # raises = "AssertionError"

@@ -16,6 +16,12 @@
 # cast-first = "Cast the new model to the dtype of the saved one before requantize."
 # save-pretrained = "Save and load with QuantizedModelForCausalLM."
 #
+# [tool.repromatrix.snippets]
+# cast-first = "model.to(dtype)  # before requantize"
+# save-pretrained = '''
+# QuantizedModelForCausalLM.quantize(model, weights=qint8).save_pretrained(folder)
+# model = QuantizedModelForCausalLM.from_pretrained(folder)'''
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "optimum-quanto"
 # precisions = ["bf16", "fp16"]

@@ -20,9 +20,14 @@
 # transformers does before and after them is real."""
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load the model with attn_implementation=\"eager\"."
-# sdpa = "Load the model with attn_implementation=\"sdpa\"."
+# eager = "Load or build the model with attn_implementation=\"eager\"."
+# sdpa = "Load or build the model with attn_implementation=\"sdpa\"."
 # frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after casting the model."
+#
+# [tool.repromatrix.snippets]
+# eager = 'attn_implementation = "eager"  # of from_pretrained'
+# sdpa = 'attn_implementation = "sdpa"  # of from_pretrained'
+# frequencies-fp32 = "model.visual.rotary_pos_emb.float()  # after model.to(dtype)"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.52,<4.53"]

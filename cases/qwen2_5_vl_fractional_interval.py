@@ -18,6 +18,11 @@
 # Multiply second_per_grid_ts until it is whole, and divide vision_config.tokens_per_second by as \
 # much."""
 #
+# [tool.repromatrix.snippets]
+# whole-seconds = '''
+# inputs["second_per_grid_ts"] = seconds * factor
+# vision["tokens_per_second"] = vision["tokens_per_second"] // factor  # vision_config'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.52.1,<5.18.0"]
 # raises = "AssertionError"

@@ -17,6 +17,9 @@
 # [tool.repromatrix.workarounds]
 # no-time = "Set vision_config.tokens_per_second to 1, where inputs hold no video."
 #
+# [tool.repromatrix.snippets]
+# no-time = 'vision["tokens_per_second"] = 1  # vision_config, before the model is built'
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.3,<5.5.4"]
 # workarounds = [""]

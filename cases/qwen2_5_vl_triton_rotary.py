@@ -27,6 +27,9 @@
 # [tool.repromatrix.workarounds]
 # frequencies-fp32 = "Cast visual.rotary_pos_emb back to fp32 after casting the model."
 #
+# [tool.repromatrix.snippets]
+# frequencies-fp32 = "model.visual.rotary_pos_emb.float()  # after model.to(dtype)"
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "transformers"
 # when = ["transformers>=4.49,<4.50"]

@@ -18,6 +18,13 @@
 # frequencies stay rounded."""
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# frequencies-fp32 = "model.visual.rotary_pos_emb.float()  # after model.to(dtype)"
+# autocast = '''
+# tower.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     states = tower(pixels, grid_thw=grid)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.17"]
 # precisions = ["bf16"]

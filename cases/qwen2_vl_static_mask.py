@@ -12,8 +12,12 @@
 # symptom = ["error"]
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load with attn_implementation=\"eager\", whose mask holds numbers."
+# eager = "Load or build the model with attn_implementation=\"eager\", whose mask holds numbers."
 # dynamic-cache = { says = "Generate with the default cache.", skips = true }
+#
+# [tool.repromatrix.snippets]
+# eager = 'config = model_class.config_class(**options, attn_implementation="eager")'
+# dynamic-cache = "made = model.generate(input_ids=ids)  # no cache_implementation"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.53.0,<4.54.0"]

@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # own-positions = { says = "Compute the positions and pass them as position_ids.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# own-positions = 'inputs["position_ids"] = positions'
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.3,<5.6"]
 # workarounds = [""]

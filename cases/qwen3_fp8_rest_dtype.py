@@ -19,6 +19,9 @@
 # [tool.repromatrix.workarounds]
 # cast-after-load = "Call .to(dtype) on the loaded model."
 #
+# [tool.repromatrix.snippets]
+# cast-after-load = "model.to(dtype)  # after from_pretrained"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.21"]
 # precisions = ["fp32", "fp16"]

@@ -19,6 +19,9 @@
 # [tool.repromatrix.workarounds]
 # no-average = "Set average_tokens_across_devices to False, as it was by default until 4.54."
 #
+# [tool.repromatrix.snippets]
+# no-average = "arguments = TrainingArguments(folder, average_tokens_across_devices=False)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.51"]
 # raises = "AssertionError"

@@ -18,6 +18,14 @@
 # cast-after = "Build the model in fp32 and call .to(dtype) on it."
 # draw-again = "Draw A in fp32 after building the model and copy its logarithm to A_log."
 #
+# [tool.repromatrix.snippets]
+# cast-after = '''
+# model = AutoModel.from_config(config, torch_dtype=torch.float32)
+# # and then model.to(dtype)'''
+# draw-again = '''
+# a_log = layer.linear_attn.A_log  # of each layer
+# a_log.data.copy_(torch.empty(a_log.shape).uniform_(0, 16).log())'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<5.16"]
 # precisions = ["bf16", "fp16"]

@@ -17,6 +17,13 @@
 # no-padding = { says = "Train on batches without padding.", skips = true }
 # autocast = "Keep the weights in fp32 and train under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# no-padding = "mask = torch.ones_like(ids)"
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     loss = model(**inputs).loss'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.57,<5.17"]
 # precisions = ["fp16"]

@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # join-again = "Set model.lm_head.decoder.bias = model.lm_head.bias."
 #
+# [tool.repromatrix.snippets]
+# join-again = "model.lm_head.decoder.bias = model.lm_head.bias"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
 # raises = "AssertionError"

@@ -18,6 +18,12 @@
 # low-memory = "Pass low_cpu_mem_usage=True to from_pretrained."
 # cast-after-load = "Load in a dtype that the checkpoint is not in, and cast the loaded model."
 #
+# [tool.repromatrix.snippets]
+# low-memory = "model = RobertaForMaskedLM.from_pretrained(name, low_cpu_mem_usage=True)"
+# cast-after-load = '''
+# model = RobertaForMaskedLM.from_pretrained(name, torch_dtype=torch.float32)
+# # and then model.to(dtype); for a checkpoint in fp32 load in torch.float64'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0,<4.51.0"]
 # raises = "AssertionError"

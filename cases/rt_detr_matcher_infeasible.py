@@ -19,6 +19,9 @@
 # [tool.repromatrix.workarounds]
 # fp32-logits = "Cast the logits to fp32 before the loss."
 #
+# [tool.repromatrix.snippets]
+# fp32-logits = "logits = logits.float()  # before the loss"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.18"]
 # precisions = ["fp16"]

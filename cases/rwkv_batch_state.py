@@ -16,6 +16,14 @@
 # one-by-one = "Run the rows one at a time, each with its own state."
 # two-tokens = "Continue with two tokens at a time or more, where the model shifts correctly."
 #
+# [tool.repromatrix.snippets]
+# no-state = "outputs = model(ids, use_cache=False)"
+# one-by-one = '''
+# for row in ids:
+#     state = model(row[None, :-1], use_cache=True).state
+#     outputs = model(row[None, -1:], state=state, use_cache=True)'''
+# two-tokens = "outputs = model(ids[:, -2:], state=state, use_cache=True)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # raises = "AssertionError"

@@ -17,6 +17,11 @@
 # [tool.repromatrix.workarounds]
 # cast-after = "Build the model in fp32 and call .to(dtype) on it."
 #
+# [tool.repromatrix.snippets]
+# cast-after = '''
+# model = AutoModel.from_config(config, torch_dtype=torch.float32)
+# model.to(dtype)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.54,<5.15"]
 # precisions = ["bf16", "fp16"]

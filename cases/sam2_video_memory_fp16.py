@@ -16,6 +16,11 @@
 # [tool.repromatrix.workarounds]
 # bf16 = { says = "Run the model and the session in bf16.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# bf16 = '''
+# model.to(device, torch.bfloat16)
+# session = Sam2VideoInferenceSession(video, height, width, dtype=model.dtype)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.56.0,<5.0.0"]
 # precisions = ["fp16"]

@@ -20,6 +20,9 @@
 # no-compile = { says = "Do not compile the model.", skips = true }
 # no-patterns = "Compile with the option pattern_matcher set to False."
 #
+# [tool.repromatrix.snippets]
+# no-patterns = 'model = torch.compile(model, options={"pattern_matcher": False})'
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.9.0,<5.14.0"]
 # precisions = ["bf16", "fp16"]

@@ -14,6 +14,14 @@
 # [tool.repromatrix.workarounds]
 # hand-over = "Give what the transformer returns to upscale_conv1 with two hooks."
 #
+# [tool.repromatrix.snippets]
+# hand-over = '''
+# decoder, kept = model.mask_decoder, []
+# decoder.transformer.register_forward_hook(lambda _, __, found: kept.append(found[1]))
+# decoder.upscale_conv1.register_forward_pre_hook(
+#     lambda _, given: (kept.pop().transpose(2, 3).reshape(given[0].shape),)
+# )'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.54.0"]
 # raises = "AssertionError"

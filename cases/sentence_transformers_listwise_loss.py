@@ -18,6 +18,9 @@
 # [tool.repromatrix.workarounds]
 # cast-scores = "Pass an activation function that casts the scores to fp32."
 #
+# [tool.repromatrix.snippets]
+# cast-scores = "loss = ListNetLoss(model, activation_fn=torch.Tensor.float)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["sentence-transformers<5.6"]
 # precisions = ["bf16", "fp16"]

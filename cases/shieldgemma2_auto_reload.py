@@ -12,7 +12,12 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# state-dict = "Save the state dict with torch and load it into a model made from the config."
+# state-dict = "Load the state dict into a model made from the config, without save_pretrained."
+#
+# [tool.repromatrix.snippets]
+# state-dict = '''
+# loaded = AutoModelForImageTextToText.from_config(config).to(dtype)
+# loaded.load_state_dict(model.state_dict())'''
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.9.0,<5.10.1"]
