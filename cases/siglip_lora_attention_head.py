@@ -18,6 +18,11 @@
 # [tool.repromatrix.workarounds]
 # exclude-out-proj = "Pass exclude_modules=['head.attention.out_proj'] beside 'all-linear'."
 #
+# [tool.repromatrix.snippets]
+# exclude-out-proj = '''
+# excluded = ["head.attention.out_proj"]
+# config = LoraConfig(target_modules="all-linear", exclude_modules=excluded)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # raises = "AssertionError"

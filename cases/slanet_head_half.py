@@ -16,6 +16,13 @@
 # head-fp32 = "Cast the head back to fp32: model.head.float()."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# head-fp32 = "model.head.float()"
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(pixel_values=pixels.to(torch.float32))'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.6.0"]
 # precisions = ["bf16", "fp16"]

@@ -12,7 +12,10 @@
 # symptom = ["nan-or-inf"]
 #
 # [tool.repromatrix.workarounds]
-# whole-windows = { says = "Give images of which the windows divide the patches.", skips = true }
+# whole-windows = { says = "Choose a window_size that divides the rows and columns of patches.", skips = true }
+#
+# [tool.repromatrix.snippets]
+# whole-windows = "config = Swinv2Config(**options, window_size=4)"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]

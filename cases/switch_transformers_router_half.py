@@ -18,6 +18,17 @@
 # router-fp32 = "Call .float() on every router after casting the model."
 # autocast = "Keep the weights in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# router-in-model-dtype = 'config.router_dtype = str(dtype).removeprefix("torch.")'
+# router-fp32 = '''
+# for module in model.modules():
+#     if type(module).__name__ == "SwitchTransformersTop1Router":
+#         module.float()'''
+# autocast = '''
+# model.to(torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0,<5.5"]
 # precisions = ["bf16", "fp16"]

@@ -19,6 +19,12 @@
 # load-half = "Load in fp16 instead of casting: loading keeps the layers `wo` in fp32."
 # wo-fp32 = "Cast the layers `wo` back to fp32 after the cast."
 #
+# [tool.repromatrix.snippets]
+# load-half = "model = T5EncoderModel.from_pretrained(name, torch_dtype=dtype)"
+# wo-fp32 = '''
+# for wo in wos:  # block.layer[-1].DenseReluDense.wo of each block
+#     wo.float()'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["fp16"]

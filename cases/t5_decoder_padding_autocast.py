@@ -15,6 +15,10 @@
 # pad-right = "Pad the decoder inputs on the right, so that no row is fully masked."
 # cast-weights = "Cast the model to 16 bit instead of using autocast."
 #
+# [tool.repromatrix.snippets]
+# pad-right = "mask[row, length:] = 0  # the padding at the end of the row"
+# cast-weights = "model.to(dtype)  # and no torch.autocast"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49,<5.15"]
 # precisions = ["bf16", "fp16"]

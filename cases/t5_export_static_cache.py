@@ -16,6 +16,12 @@
 # [tool.repromatrix.workarounds]
 # cast-buffers = "Cast the floating-point buffers of the wrapped decoder in place before the export."
 #
+# [tool.repromatrix.snippets]
+# cast-buffers = '''
+# for buffer in wrapped.buffers():
+#     if buffer.is_floating_point():
+#         buffer.data = buffer.data.to(dtype)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.51"]
 # precisions = ["bf16", "fp16"]

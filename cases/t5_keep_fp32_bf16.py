@@ -22,6 +22,12 @@
 # cast-after-load = "Load in fp32 and call .to(dtype) on the loaded model."
 # cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."
 #
+# [tool.repromatrix.snippets]
+# cast-after-load = '''
+# model = T5EncoderModel.from_pretrained(name, torch_dtype=torch.float32)
+# model.to(dtype)'''
+# cast-again = "model.to(dtype)  # after from_pretrained"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.50,<4.51"]
 # precisions = ["bf16"]

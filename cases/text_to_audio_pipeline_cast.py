@@ -19,6 +19,11 @@
 # [tool.repromatrix.workarounds]
 # call-model = { says = "Tokenize, and call the model without the pipeline.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# call-model = '''
+# ids = tokenizer(text, return_tensors="pt").input_ids
+# audio = model(ids).waveform'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.17.0,<5.18.0"]
 # raises = "TypeError"

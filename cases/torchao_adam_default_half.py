@@ -18,6 +18,9 @@
 # [tool.repromatrix.workarounds]
 # default-fp32 = "Reset torch's default dtype to fp32 before the first step."
 #
+# [tool.repromatrix.snippets]
+# default-fp32 = "torch.set_default_dtype(torch.float32)  # before the first step"
+#
 # [[tool.repromatrix.fails]]
 # when = ["torchao<0.12"]
 # precisions = ["bf16", "fp16"]

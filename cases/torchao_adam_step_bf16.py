@@ -15,6 +15,9 @@
 # [tool.repromatrix.workarounds]
 # default-fp32 = "Reset torch's default dtype to fp32 before the first step."
 #
+# [tool.repromatrix.snippets]
+# default-fp32 = "torch.set_default_dtype(torch.float32)  # before the first step"
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "torchao"
 # precisions = ["bf16"]

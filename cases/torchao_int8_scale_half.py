@@ -15,6 +15,11 @@
 # [tool.repromatrix.workarounds]
 # quantise-fp32 = "Quantise the layer in fp32, and cast its input and output."
 #
+# [tool.repromatrix.snippets]
+# quantise-fp32 = '''
+# layer.to(torch.float32)  # before quantize_
+# outputs = layer(inputs.to(torch.float32)).to(dtype)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["torchao<0.16"]
 # precisions = ["bf16", "fp16"]

@@ -22,6 +22,10 @@
 # dynamic = "Quantise the inputs as well: Int8DynamicActivationInt8WeightConfig sums in int32."
 # bf16 = "Use bf16 in place of fp16."
 #
+# [tool.repromatrix.snippets]
+# dynamic = "quantization.quantize_(model, quantization.Int8DynamicActivationInt8WeightConfig())"
+# bf16 = "model.to(torch.bfloat16)  # before quantize_"
+#
 # [[tool.repromatrix.fails]]
 # at-fault = "torchao"
 # precisions = ["fp16"]

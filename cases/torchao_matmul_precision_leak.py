@@ -19,6 +19,12 @@
 # restore = "Read torch.get_float32_matmul_precision before, and set it again afterwards."
 # no-inductor-config = "Pass set_inductor_config=False in the config."
 #
+# [tool.repromatrix.snippets]
+# restore = '''
+# before = torch.get_float32_matmul_precision()  # and then quantize_
+# torch.set_float32_matmul_precision(before)'''
+# no-inductor-config = "quantize_(model, Int8WeightOnlyConfig(set_inductor_config=False))"
+#
 # [[tool.repromatrix.fails]]
 # when = ["torchao<0.18"]
 # raises = "AssertionError"

@@ -19,6 +19,12 @@
 # cast-inputs = "Cast pixel_values or input_features to the dtype of the model before the call."
 # autocast = "Keep the model in 16 bit and call it under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# cast-inputs = "features = tower(inputs.to(dtype))"
+# autocast = '''
+# with torch.autocast(device, dtype):
+#     features = tower(inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.56.0,<5.4.0"]
 # precisions = ["bf16", "fp16"]

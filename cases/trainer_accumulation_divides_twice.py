@@ -20,6 +20,11 @@
 # [tool.repromatrix.workarounds]
 # one-batch = { says = "Train on the whole batch at once, without accumulation.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# one-batch = '''
+# options = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+# arguments = TrainingArguments(folder, **options)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.2,<5.5.4"]
 # raises = "AssertionError"

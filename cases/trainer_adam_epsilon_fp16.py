@@ -21,6 +21,12 @@
 # sgd = "Train with optim='sgd'."
 # fp32-weights = "Load or cast the weights to fp32."
 #
+# [tool.repromatrix.snippets]
+# fused = 'arguments = TrainingArguments(folder, optim="adamw_torch_fused")'
+# larger-epsilon = "arguments = TrainingArguments(folder, adam_epsilon=1e-4)"
+# sgd = 'arguments = TrainingArguments(folder, optim="sgd")'
+# fp32-weights = "model.float()"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<4.54"]
 # precisions = ["fp16"]

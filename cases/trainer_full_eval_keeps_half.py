@@ -20,6 +20,13 @@
 # autocast = "Do not set the flag; evaluate under torch.autocast."
 # copy = "Evaluate a copy of the model with a second Trainer."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# trainer = Trainer(model, arguments, eval_dataset=rows)  # no full_eval in them
+# with torch.autocast(device, dtype):
+#     trainer.evaluate()'''
+# copy = "trainer = Trainer(copy.deepcopy(model), arguments, eval_dataset=rows)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["bf16", "fp16"]

@@ -18,6 +18,10 @@
 # logits-fp32 = "Cast the logits to fp32 in a hook, before the loss."
 # small-batch = { says = "Use a quarter of the batch size.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# logits-fp32 = 'model.register_forward_hook(lambda _, __, out: {"logits": out["logits"].float()})'
+# small-batch = 'options["per_device_eval_batch_size"] = batch // 4  # of TrainingArguments'
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["fp16"]

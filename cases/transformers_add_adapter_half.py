@@ -18,6 +18,12 @@
 # cast-trainable = "Cast every parameter that requires a gradient to fp32 before training."
 # get-peft-model = "Adapt the model with get_peft_model of peft instead."
 #
+# [tool.repromatrix.snippets]
+# cast-trainable = '''
+# for parameter in trained:  # those that require a gradient
+#     parameter.data = parameter.data.float()'''
+# get-peft-model = "model = get_peft_model(model, config)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["fp16"]

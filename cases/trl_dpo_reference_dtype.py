@@ -17,6 +17,12 @@
 # pass-reference = "Pass a reference model that is loaded in the dtype of the policy."
 # model-init-kwargs = "Pass model_init_kwargs with the dtype of the policy."
 #
+# [tool.repromatrix.snippets]
+# pass-reference = '''
+# reference = LlamaForCausalLM.from_pretrained(name, dtype=dtype)
+# trainer = DPOTrainer(model, reference, args=args, train_dataset=rows)'''
+# model-init-kwargs = 'args = DPOConfig(folder, model_init_kwargs={"dtype": dtype})'
+#
 # [[tool.repromatrix.fails]]
 # when = ["trl>=0.29,<1.16"]
 # precisions = ["bf16", "fp16"]

@@ -18,6 +18,14 @@
 # weights-16bit = "Load the weights in 16 bit and train without autocast."
 # no-autocast = "Call the head with autocast disabled."
 #
+# [tool.repromatrix.snippets]
+# weights-16bit = '''
+# config = GRPOConfig(folder, cast_lm_head_to_fp32=True, bf16=False, fp16=False)
+# # and a model that is loaded in 16 bit'''
+# no-autocast = '''
+# head = trainer.model.lm_head
+# head.forward = torch.autocast(device, enabled=False)(head.forward)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["trl<1.16"]
 # precisions = ["bf16"]

@@ -16,6 +16,11 @@
 # [tool.repromatrix.workarounds]
 # cast-adapter = "Cast what is trained to fp32 after the trainer was made."
 #
+# [tool.repromatrix.snippets]
+# cast-adapter = '''
+# for parameter in trained:  # those that require a gradient, once trainer is made
+#     parameter.data = parameter.data.float()'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["trl>=0.26"]
 # precisions = ["fp32", "fp16"]

@@ -15,6 +15,11 @@
 # non-reentrant = "Turn gradient checkpointing on with use_reentrant set to False."
 # no-checkpointing = { says = "Train without gradient checkpointing.", skips = true }
 #
+# [tool.repromatrix.snippets]
+# non-reentrant = '''
+# options = {"use_reentrant": False}
+# model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers<4.53"]
 # workarounds = ["", "non-reentrant"]

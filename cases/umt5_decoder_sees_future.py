@@ -12,7 +12,10 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# eager = "Load the model with attn_implementation='eager', which is given a mask."
+# eager = "Load or build the model with attn_implementation='eager', which is given a mask."
+#
+# [tool.repromatrix.snippets]
+# eager = 'model = AutoModelForSeq2SeqLM.from_config(config, attn_implementation="eager")'
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.15.0,<5.18.0"]

@@ -15,6 +15,10 @@
 # cast-weights = "Cast the model to 16 bit instead of using autocast."
 # dynamic-cache = "Generate with the default, dynamic cache."
 #
+# [tool.repromatrix.snippets]
+# cast-weights = "model.to(dtype)  # and no torch.autocast"
+# dynamic-cache = "made = model.generate(ids, cache_implementation=None)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.20.0"]
 # precisions = ["bf16", "fp16"]

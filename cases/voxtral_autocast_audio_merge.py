@@ -18,6 +18,12 @@
 # weights-in-half = "Cast the model to 16 bit and do not use autocast."
 # cast-embeddings = "Cast the output of the token embedding in a forward hook."
 #
+# [tool.repromatrix.snippets]
+# weights-in-half = "model.to(dtype)  # and no torch.autocast"
+# cast-embeddings = '''
+# table = model.get_input_embeddings()
+# table.register_forward_hook(lambda *call: call[-1].to(dtype))'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.54,<4.57"]
 # precisions = ["bf16", "fp16"]

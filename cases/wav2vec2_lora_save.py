@@ -14,7 +14,11 @@
 #
 # [tool.repromatrix.workarounds]
 # no-embeddings = "Pass save_embedding_layers=False to save_pretrained."
-# named-layers = "Name the layers in target_modules; to exclude lm_head does not help."
+# named-layers = "Name the layers in target_modules."
+#
+# [tool.repromatrix.snippets]
+# no-embeddings = "model.save_pretrained(folder, save_embedding_layers=False)"
+# named-layers = 'config = LoraConfig(target_modules=["q_proj", "v_proj"])'
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]

@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # feed-forward = "Adapt the feed-forward layers alone, intermediate_dense and output_dense."
 #
+# [tool.repromatrix.snippets]
+# feed-forward = 'lora = LoraConfig(target_modules=["intermediate_dense", "output_dense"])'
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # raises = "AssertionError"

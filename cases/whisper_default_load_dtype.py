@@ -19,6 +19,10 @@
 # load-fp32 = { says = "Load with dtype=torch.float32 (torch_dtype before 4.56).", skips = true }
 # cast-features = "Cast input_features to the dtype of the model."
 #
+# [tool.repromatrix.snippets]
+# load-fp32 = "model = WhisperModel.from_pretrained(name, torch_dtype=torch.float32)"
+# cast-features = "features = features.to(model.dtype)"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0"]
 # precisions = ["bf16", "fp16"]

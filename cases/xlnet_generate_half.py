@@ -14,6 +14,12 @@
 # [tool.repromatrix.workarounds]
 # autocast = "Keep the weights in fp32 and generate under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# autocast = '''
+# # with the weights in fp32
+# with torch.autocast(device, dtype):
+#     made = model.generate(ids)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49"]
 # precisions = ["bf16", "fp16"]

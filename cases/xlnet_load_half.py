@@ -16,6 +16,13 @@
 # cast-again = "Load in 16 bit, then call .to(dtype) on the loaded model."
 # autocast = "Load in fp32 and run the model under torch.autocast."
 #
+# [tool.repromatrix.snippets]
+# cast-again = "model.to(dtype)  # after from_pretrained"
+# autocast = '''
+# model = XLNetLMHeadModel.from_pretrained(name, torch_dtype=torch.float32)
+# with torch.autocast(device, dtype):
+#     outputs = model.eval()(**inputs)'''
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0"]
 # precisions = ["bf16", "fp16"]

@@ -14,6 +14,9 @@
 # [tool.repromatrix.workarounds]
 # cast-weights = "Cast the model to 16 bit instead of using autocast."
 #
+# [tool.repromatrix.snippets]
+# cast-weights = "model.to(dtype)  # and no torch.autocast"
+#
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
 # precisions = ["bf16", "fp16"]

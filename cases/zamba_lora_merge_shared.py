@@ -12,8 +12,17 @@
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
-# leave-out = "Adapt no layer of the shared block (exclude_modules='.*shared_transf.*')."
-# untied = "Give each adapted layer a copy of its weight before merging, and save the model untied."
+# leave-out = "Adapt no layer of the shared block: list target_modules without them."
+# untied = "Give each adapted layer a copy of its weight before merging."
+#
+# [tool.repromatrix.snippets]
+# leave-out = 'config = LoraConfig(target_modules=["linear"])  # no layer of the shared block'
+# untied = '''
+# for module in model.modules():
+#     if hasattr(module, "base_layer"):
+#         copied = module.base_layer.weight.clone()
+#         module.base_layer.weight = torch.nn.Parameter(copied)
+# model = model.merge_and_unload()'''
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0"]
