@@ -69,6 +69,8 @@ class Advice:
     spots: tuple[Spot, ...]
     by_shared_code: Mapping[str, tuple[str, ...]]
     """The cases that ran none of the models that were asked for, and the families that they ran."""
+    without_case: tuple[str, ...]
+    """The models that were asked for and that no case is about."""
     of_any_model: int
     """How many of the cases are about any model, where models were asked for."""
     newest: ReleaseStanding | None
@@ -114,6 +116,7 @@ def advise(known: KnownEvidence, question: AuditQuestion) -> Advice:
         question=question,
         spots=spots,
         by_shared_code=question.by_shared_code(known.cases),
+        without_case=tuple(question.without_case(known.cases)),
         of_any_model=count_of_any_model(question, known),
         newest=newest,
         specifier=specifier,

@@ -34,7 +34,6 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import (
     SelectionRequest,
     asked_models,
-    is_about,
     named_cases,
     select,
     split,
@@ -50,31 +49,29 @@ class Asked(NamedTuple):
     loaded: EvidenceIndex
     question: AuditQuestion
     models: Sequence[str]
-    """As they were named, also those that no case is about."""
+    """As they were named, and as cases and transformers name them."""
     terms: AuditTerms
 
 
-def asked(  # noqa: PLR0913 - what is typed, where, and what stands for it
+def asked(
     paths: Paths,
     typed: SelectionRequest,
     *,
     beside: Path | None = None,
     ignore: Sequence[str] = (),
-    otherwise_known: Callable[[str], bool] = lambda _: False,
     but: Sequence[str] = (),
 ) -> Asked:
     """Return what is asked; raises RunnerError for names that do not exist.
 
     Where something was not typed, the settings hold of the project of `beside`, else of the working
-    directory, `but` for some keys. A model that no case is about is no fault where it is
-    `otherwise_known`; where no other is asked for, the question has no case.
+    directory, `but` for some keys.
     """
     used = find_settings(beside, today())
     used = used.without(*but) if used else None
     request = used.filled(typed) if used else typed
     loaded = index.load(paths)
     try:
-        question = _question(loaded, request, ignore, otherwise_known, used)
+        question = _question(loaded, request, ignore, used)
     except RunnerError as error:
         raise readdressed(error, used.addresses(typed) if used else {}) from error
     terms = AuditTerms(
@@ -82,23 +79,16 @@ def asked(  # noqa: PLR0913 - what is typed, where, and what stands for it
         used=used,
         taken=used.taken(typed) if used else {},
     )
-    return Asked(loaded, question, request.model, terms)
+    models = [*split(request.model), *sorted(question.models)]
+    return Asked(loaded, question, models, terms)
 
 
 def _question(
     loaded: EvidenceIndex,
     request: SelectionRequest,
     ignore: Sequence[str],
-    otherwise_known: Callable[[str], bool],
     used: UsedSettings | None,
 ) -> AuditQuestion:
-    models = [
-        name
-        for name in split(request.model)
-        if is_about(name, loaded.cases) or not otherwise_known(name)
-    ]
-    none_left = bool(request.model) and not models
-    request = dataclasses.replace(request, model=models)
     selection = select(request, loaded.cases, loaded.names)
     question = AuditQuestion(
         cases=tuple(name for name in loaded.cases if name in selection.cases),
@@ -106,9 +96,8 @@ def _question(
         device=request.device,
         ignored=_ignored(ignore, used, list(loaded.cases)),
         models=asked_models(request, loaded.cases),
-        is_about_cases=not none_left,
     )
-    if not question.chosen(loaded.cases) and not none_left:
+    if not question.chosen(loaded.cases):
         where = used.key("ignore") if used and not ignore else _IGNORE
         raise refuse(Problem(where, "it leaves no case", "Ignore fewer cases."))
     return question

@@ -6,7 +6,6 @@ A model is looked at by its attributes alone: no package that it comes from is i
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,13 +18,12 @@ from repromatrix.runner.audit.render import document
 from repromatrix.runner.audit.settings import AuditTerms
 from repromatrix.runner.document import Paragraph, write
 from repromatrix.runner.model.case import Case, Trigger
+from repromatrix.runner.model.families import meant
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.paths import Paths
-from repromatrix.runner.planning.selection import SelectionRequest
+from repromatrix.runner.planning.selection import SelectionRequest, families_of
 from repromatrix.runner.text import join, plural
 
-_PART = re.compile(r"(_(text|vision|audio|model|encoder|decoder|thinker|talker))+$")
-"""What the type of a part of a model ends with: `gemma3_text`."""
 _IN_16_BIT = {Trigger.AUTOCAST, Trigger.TRAINER, Trigger.DISTRIBUTED}
 """What computes in 16 bit with weights in fp32."""
 _MORE = "`text(verbose=True)` shows the errors and workarounds."
@@ -54,10 +52,8 @@ class ModelFacts:
 
     def families(self, cases: Mapping[str, Case]) -> frozenset[str]:
         """Return the families of models, as cases name them, that it has or has parts of."""
-        types = {_squeezed(_PART.sub("", name)) for name in self.types}
-        types.update(map(_squeezed, self.types))
-        known = {name for case in cases.values() for name in case.block.answers_for}
-        return frozenset(name for name in known if _squeezed(name) in types)
+        known = families_of(cases)
+        return known & {name for kind in self.types for name in meant(kind, known)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,11 +133,6 @@ def _dtypes(model: Any) -> Iterator[str]:  # noqa: ANN401 - whatever has paramet
             yield dtype.removeprefix("torch.")
 
 
-def _squeezed(name: str) -> str:
-    """Return a name in the one spelling of `qwen2.5-vl` and `qwen2_5_vl`."""
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
 def diagnose(
     installed: Installed, model: ModelFacts | None, paths: Paths, warn: Callable[[str], None]
 ) -> Diagnosis:
@@ -185,6 +176,7 @@ def narrowed(
         cases=chosen,
         precisions=tuple(one for one in question.precisions if one in (*held, *mixed)),
         device=next((one for one in Device if one == model.device.partition(":")[0]), Device.CPU),
+        ignored=question.ignored if chosen else frozenset(cases),  # no case would mean all
         models=families,
         left_out=frozenset(
             Spot(name, precision)
@@ -192,7 +184,6 @@ def narrowed(
             for precision in {*mixed} - {*held}
             if _IN_16_BIT.isdisjoint(cases[name].block.triggers or _IN_16_BIT)
         ),
-        is_about_cases=bool(chosen),
     )
 
 

@@ -143,6 +143,8 @@ class Audit:
     unknown: tuple[CellAnswer, ...]
     by_shared_code: Mapping[str, tuple[str, ...]]
     """The cases that ran none of the models that were asked for, and the families that they ran."""
+    without_case: tuple[str, ...]
+    """The models that were asked for and that no case is about."""
     of_any_model: int
     """How many of the cases are about any model, where models were asked for."""
     nearest: Upgrade | None
@@ -186,6 +188,7 @@ def audit(
         not_applicable=those(Says.NOT_APPLICABLE),
         unknown=those(Says.UNKNOWN),
         by_shared_code=question.by_shared_code(known.cases),
+        without_case=tuple(question.without_case(known.cases)),
         of_any_model=count_of_any_model(question, known),
         nearest=nearest,
         fewest=fewest,

@@ -47,14 +47,15 @@ class AuditQuestion:
     """The families of models that were asked for."""
     left_out: frozenset[Spot] = frozenset()
     """Cells of chosen cases that are not asked for."""
-    is_about_cases: bool = True
-    """False where no case is about the models that were asked for: then none is chosen."""
 
     def chosen(self, cases: Mapping[str, Case]) -> tuple[Case, ...]:
         """Return the chosen cases without those that are ignored."""
-        if not self.is_about_cases:
-            return ()
         return tuple(cases[name] for name in self.cases or cases if name not in self.ignored)
+
+    def without_case(self, cases: Mapping[str, Case]) -> list[str]:
+        """Return, of the models that were asked for, those that no case is about."""
+        about = {name for case in self.chosen(cases) for name in case.block.answers_for}
+        return sorted(self.models - about)
 
     def by_shared_code(self, cases: Mapping[str, Case]) -> dict[str, tuple[str, ...]]:
         """Return, of the chosen cases that ran none of the models, the families that they ran."""

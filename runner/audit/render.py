@@ -23,8 +23,6 @@ from repromatrix.runner.text import join, plural, shorten
 if TYPE_CHECKING:
     from repromatrix.runner.audit.advice import Advice
 
-NO_CASE = "No case is about what `--model` names."
-"""What cases say of a model that only the sweep has run."""
 _USUAL = AuditTerms()
 _FEW = 6
 """Up to so many cases are shown with their errors, and so many files that were not read named."""
@@ -76,12 +74,9 @@ def evidence(answer: Audit | Advice, *more: str) -> Iterator[str]:
     device = answer.question.device.upper()
     builds = [f"torch {version}" for version in answer.torch]
     pythons = [f"Python {version}" for version in answer.python]
-    if answer.question.is_about_cases:
-        measured = f"measured on {', '.join([device, *builds, *pythons])}"
-        nothing = f"nothing is measured on {device}"
-        yield f"{'; '.join([f'{named}: {measured if builds or pythons else nothing}', *more])}."
-    elif answer.snapshot:
-        yield f"{named}."
+    measured = f"measured on {', '.join([device, *builds, *pythons])}"
+    nothing = f"nothing is measured on {device}"
+    yield f"{'; '.join([f'{named}: {measured if builds or pythons else nothing}', *more])}."
 
 
 def snapshot_of(answer: Audit | Advice) -> dict[str, Any] | None:
@@ -97,6 +92,8 @@ def spot_names(spots: Iterable[Spot]) -> list[str]:
 
 def shared(answer: Audit | Advice) -> Iterator[str]:
     """Yield which cases are not about the models that were asked for alone."""
+    if answer.without_case:
+        yield f"No case is about {join(answer.without_case)}; cases about any model answer."
     if answer.of_any_model:
         yield f"Includes {plural(answer.of_any_model, 'case')} about any model."
     cases = [
@@ -196,8 +193,6 @@ def is_under_torch(cell: CellAnswer, ours: str) -> bool:
 
 def conclusion(audit: Audit) -> str:
     """Return the whole answer in one sentence, with the number of unknown cells."""
-    if not audit.question.is_about_cases:
-        return NO_CASE
     cells = [cell for hit in audit.hits for cell in hit.stands]
     derived = sum(cell.level is Level.DERIVED for cell in cells)
     if cells:

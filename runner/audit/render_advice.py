@@ -7,7 +7,6 @@ from typing import Any
 
 from repromatrix.runner.audit.advice import Advice, Exclusion, ReleaseStanding
 from repromatrix.runner.audit.render import (
-    NO_CASE,
     by_case,
     configured,
     evidence,
@@ -49,9 +48,6 @@ def document(advice: Advice, terms: AuditTerms = _USUAL) -> Document:
 
 
 def _answer(advice: Advice) -> Iterator[Line]:
-    if not advice.question.is_about_cases:
-        yield NO_CASE
-        return
     cases = plural(len(by_case(advice.spots)), "case")
     what = f"{cases}, {' '.join(advice.question.precisions)}"
     newest = advice.newest

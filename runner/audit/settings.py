@@ -261,12 +261,6 @@ def fails_build(hit: Hit, fail_on: Sequence[FailOn]) -> bool:
     )
 
 
-def sweep_fails_build(fail_on: Sequence[FailOn]) -> bool:
-    """Say whether probes that do not hold fail the build, where no case is about the models."""
-    names_levels = any(word in _LEVELS for word in fail_on)
-    return FailOn.NONE not in fail_on and (FailOn.SWEPT in fail_on or not names_levels)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditTerms:
     """How an answer is told: what fails the build, the settings that were used, the site."""

@@ -32,12 +32,6 @@ class SweptModels:
         published = self._paths.published
         return read_history(published), read_history(published, CLASSES)
 
-    def is_known(self, model: str) -> bool:
-        """Say whether a name or glob means an architecture that was swept."""
-        from repromatrix.runner.audit import swept as answers  # noqa: PLC0415
-
-        return bool(answers.named(self._histories[0], [model]))
-
     def answers(
         self, models: Sequence[str], version: str, precisions: Collection[Precision]
     ) -> tuple[SweptAnswer, ...]:

@@ -6,7 +6,7 @@ from repromatrix.runner.audit import asking
 from repromatrix.runner.audit.advice import advise as find
 from repromatrix.runner.audit.render_advice import document
 from repromatrix.runner.audit.swept_models import SweptModels
-from repromatrix.runner.cli.audit import swept_code, with_swept
+from repromatrix.runner.cli.audit import with_swept
 from repromatrix.runner.cli.options import (
     QuestionOptions,
     command,
@@ -25,11 +25,9 @@ def advise_release(paths: Paths, options: QuestionOptions) -> ExitCode:
     Of models that were asked for it adds what the sweep found on that release.
     """
     swept_models = SweptModels(paths)
-    loaded, question, models, terms = asking.asked(
-        paths, options, otherwise_known=swept_models.is_known
-    )
+    loaded, question, models, terms = asking.asked(paths, options)
     advice = find(asking.known_of(loaded, question, warn), question)
     newest = advice.newest.release if advice.newest else loaded.matrix.releases[-1].name
     found = swept_models.answers(models, newest, question.precisions)
     print_stdout(write(with_swept(document(advice, terms), found), options.format))
-    return advice.code if question.chosen(loaded.cases) else swept_code(found)
+    return advice.code

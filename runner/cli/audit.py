@@ -22,7 +22,6 @@ from repromatrix.runner.audit.settings import (
     FailOn,
     asked_fail_on,
     fails_build,
-    sweep_fails_build,
 )
 from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli.options import (
@@ -111,7 +110,6 @@ def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
         options,
         beside=file_of(installed),
         ignore=options.ignore,
-        otherwise_known=swept_models.is_known,
     )
     terms = dataclasses.replace(terms, fail_on=fail_on or terms.fail_on, page=page)
     known = asking.known_of(loaded, question, warn, installed)
@@ -146,10 +144,6 @@ def exit_code(
     """Return 1 where something fails the build, and 7 where nothing was answered."""
     if FailOn.NONE in fail_on:
         return ExitCode.AS_EXPECTED
-    if not report.question.is_about_cases:
-        code = swept_code(found)
-        fails = code is not ExitCode.UNEXPECTED or sweep_fails_build(fail_on)
-        return code if fails else ExitCode.AS_EXPECTED
     if FailOn.SWEPT in fail_on and any(one.bad for one in found):
         return ExitCode.UNEXPECTED
     if not report.hits and report.unknown and not report.clear:
@@ -181,10 +175,3 @@ def _annotation(found: Sequence[SweptAnswer]) -> str:
     text = "\n".join(line.removeprefix("  ") for line in rest)
     level = "warning" if any(answer.bad for answer in found) else "notice"
     return f"{workflow_command(level, text, first)}\n"
-
-
-def swept_code(found: Sequence[SweptAnswer]) -> ExitCode:
-    """Return the exit code where no case is about the models."""
-    if any(answer.bad for answer in found):
-        return ExitCode.UNEXPECTED
-    return ExitCode.AS_EXPECTED if any(answer.is_known for answer in found) else ExitCode.UNDECIDED

@@ -13,7 +13,7 @@ from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerErr
 from repromatrix.runner.model.case import PLAIN, Case, Trigger, stem_of
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.environment_name import taken_apart, under_torch, with_torch
-from repromatrix.runner.model.families import spelled
+from repromatrix.runner.model.families import meant, nearest
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.paths import as_typed
@@ -138,16 +138,26 @@ def _cases(request: SelectionRequest, cases: Mapping[str, Case], argument: str) 
 
 
 def asked_models(request: SelectionRequest, cases: Mapping[str, Case]) -> frozenset[str]:
-    """Return the families that `--model` names or matches, without any none; raises RunnerError."""
-    known = sorted({model for case in cases.values() for model in case.block.answers_for})
-    names = [spelled(name, known) for name in split(request.model)]
-    return frozenset(_matching("--model", names, known))
+    """Return the models that `--model` names or matches, without any none; raises RunnerError.
+
+    They are families as cases name them, and types of transformers that no case is about.
+    """
+    known = families_of(cases)
+    found: set[str] = set()
+    for typed in split(request.model):
+        names = meant(typed, known)
+        if not names:
+            near = [repr(name) for name in nearest(typed, known)]
+            hint = f"Did you mean {join(near, 'or')}? " if near else ""
+            fix = f"{hint}Give a `model_type`, a class of a model or a hub id."
+            raise refuse(Problem("--model", f"unknown model {typed!r}", fix))
+        found.update(names)
+    return frozenset(found)
 
 
-def is_about(model: str, cases: Mapping[str, Case]) -> bool:
-    """Say whether a name or glob means a family that some case is about."""
-    known = {name for case in cases.values() for name in case.block.answers_for}
-    return any(_is_meant(name, spelled(model, known)) for name in known)
+def families_of(cases: Mapping[str, Case]) -> frozenset[str]:
+    """Return the families of models that some case is about."""
+    return frozenset(model for case in cases.values() for model in case.block.answers_for)
 
 
 def named_cases(patterns: Sequence[str], names: list[str], option: str = "--case") -> list[str]:

@@ -17,7 +17,6 @@ from repromatrix.runner.audit.settings import (
     FailOn,
     fails_build,
     find_settings,
-    sweep_fails_build,
 )
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.model.case import read_case
@@ -140,19 +139,3 @@ def test_a_hit_fails_the_build_where_it_is_one_of_each_group(
     asked = [FailOn(word) for word in words]
 
     assert [name for name, one in HITS.items() if fails_build(one, asked)] == expected
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ([], True),
-        (["swept", "measured"], True),
-        (["silent"], True),
-        (["measured"], False),
-        (["none"], False),
-    ],
-)
-def test_probes_fail_the_build_unless_other_levels_are_named(
-    words: Sequence[str], *, expected: bool
-) -> None:
-    assert sweep_fails_build([FailOn(word) for word in words]) is expected
