@@ -39,6 +39,7 @@ from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
 from repromatrix.runner.evidence.swept.triage import TriagedFinding
 from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.model.case import stem_of
 from repromatrix.runner.model.cell import Cell
 
 
@@ -284,8 +285,14 @@ class Site:
     def findings(self) -> FindingsPage:
         """What the sweep found, by release."""
         swept, classes = self.published.swept, self.further
-        further = findings_page(classes.history, classes.findings, swept.triage)
-        return findings_page(swept.history, swept.findings, swept.triage, further)
+        # A decision names a script; its variants have pages.
+        pages = {stem_of(name): name for name in reversed([*self.survey.cases])}
+        triage = {
+            name: replace(one, case=pages.get(one.case, one.case))
+            for name, one in swept.triage.items()
+        }
+        further = findings_page(classes.history, classes.findings, triage)
+        return findings_page(swept.history, swept.findings, triage, further)
 
     @cached_property
     def changes(self) -> ChangesPage:

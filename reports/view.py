@@ -15,6 +15,7 @@ from repromatrix.reports.marks import Mark, SeenMark, mark_of, seen_as
 from repromatrix.reports.text import spans, visible
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.evidence.history import MainHistory
+from repromatrix.runner.judging.counts import Bug, bugs_of
 from repromatrix.runner.judging.ranges import Affected, Axis, Range, affected, axes, ranges_along
 from repromatrix.runner.judging.verdicts import (
     CheckedClaim,
@@ -298,6 +299,13 @@ class Survey:
     def _seen(self, name: str, key: SeriesKey) -> dict[str, Observation]:
         rows = self.series(name).get(key, {})
         return {environment: row.seen for environment, row in rows.items()}
+
+    @once_of_a_survey
+    def bugs(self, name: str) -> tuple[Bug, ...]:
+        """Return the bugs of a case, on devices with a result."""
+        rows = (row.seen for row in self.of_case(name))
+        on_devices = (row for row in rows if row.cell.device in self.measured_on)
+        return bugs_of(self.cases[name], self.by_name, on_devices)
 
     @once_of_a_survey
     def claims(self, name: str) -> tuple[CheckedClaim, ...]:

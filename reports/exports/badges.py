@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from repromatrix.reports.drawing import drawn_xml
-from repromatrix.reports.marks import Mark
 from repromatrix.reports.sections.provenance import MeasuredOn, Settings
-from repromatrix.reports.sections.status import Status, statuses, unjudged
+from repromatrix.reports.sections.status import NEWEST, Standing, standings, statuses
 from repromatrix.reports.text import shortened, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.judging.counts import BugCount, BugState
 from repromatrix.runner.model.cell import Source
-from repromatrix.runner.model.outcomes import Precision
-from repromatrix.runner.text import join, plural
+from repromatrix.runner.text import plural
 
 _LABEL, _PICTURE = 60, 17
 """The longest label, and the longest text of the picture, which is 200 pixels wide."""
@@ -54,8 +52,8 @@ class Badge:
 
 def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
     """Yield a badge for every case and every release, and for `main` where it was measured."""
-    for case in survey.cases.values():
-        yield _of_case(survey, case, settings.of_cases((case.name,), "this case"))
+    for name, standing in standings(survey).items():
+        yield _of_case(standing, name, settings.of_cases((name,), "this case"))
     known = statuses(survey)
     for environment in survey.columns:
         name, status = environment.name, known.get(environment.name)
@@ -64,27 +62,23 @@ def badges(survey: Survey, settings: Settings) -> Iterator[Badge]:
             yield _of_release(name, status, settings.of_release(name))
 
 
-def _of_case(survey: Survey, case: Case, setting: MeasuredOn) -> Badge:
-    """Return the badge of the plain case on the newest release or stack with a result."""
-    known: dict[str, list[Precision]] = {}
-    for (workaround, _, precision), found in survey.failing(case.name).items():
-        if workaround == PLAIN:
-            for environment, failed in found.items():
-                known.setdefault(environment, []).extend([precision] * failed)
-    ever = any(known.values())
-    silent = unjudged(survey, case.name)
-    for environment in [name for name in known if name in silent and not known[name]]:
-        del known[environment]
-    columns = tuple(one.name for one in survey.only_in(case)) or survey.releases
-    newest = next((name for name in reversed(columns) if survey.standing(case, name) in known), "")
-    message, colour = _said(newest, known.get(survey.standing(case, newest), []), ever=ever)
-    short = f"{'fails' if colour is Colour.BAD else 'passes'} on {newest}" if newest else message
-    if survey.unmeasured(case.name) == Mark.NEEDS_GPU.words:
-        message, short = Mark.NEEDS_GPU.words, "needs a GPU"
+_SHORT = {
+    BugState.OPEN: ("fails on", Colour.BAD),
+    BugState.FIXED: ("passes on", Colour.GOOD),
+    BugState.PASSING: ("passes on", Colour.GOOD),
+}
+
+
+def _of_case(standing: Standing, name: str, setting: MeasuredOn) -> Badge:
+    """Return the badge of the plain case on the newest release or its newest stack."""
+    verb, colour = _SHORT.get(standing.state, ("", Colour.UNKNOWN))
+    short = f"{verb} {standing.column}" if verb else standing.state.value
+    earlier = ", failed earlier" if standing.state is BugState.FIXED else ""
+    says = short if standing.state is BugState.PASSING else standing.says.removesuffix(NEWEST)
     return Badge(
-        path=f"badge/case/{case.name}",
-        label=shortened(case.name, _LABEL),
-        message=f"{message} ({setting.brief})",
+        path=f"badge/case/{name}",
+        label=shortened(name, _LABEL),
+        message=f"{says}{earlier} ({setting.brief})",
         left="repromatrix",
         right=shortened(short, _PICTURE),
         colour=colour,
@@ -92,21 +86,12 @@ def _of_case(survey: Survey, case: Case, setting: MeasuredOn) -> Badge:
     )
 
 
-def _said(newest: str, failing: list[Precision], *, ever: bool) -> tuple[str, Colour]:
-    if not newest:
-        return "unknown", Colour.UNKNOWN
-    if failing:
-        precisions = join([one.value for one in Precision if one in failing])
-        return f"fails in {precisions} on {visible(newest)}", Colour.BAD
-    earlier = ", failed earlier" if ever else ""
-    return f"passes on {visible(newest)}{earlier}", Colour.GOOD
-
-
-def _of_release(name: str, status: Status | None, setting: MeasuredOn) -> Badge:
+def _of_release(name: str, status: BugCount | None, setting: MeasuredOn) -> Badge:
     message, short, colour = "unknown", "unknown", Colour.UNKNOWN
     gap = meant = ""
     if status is not None:
-        bugs, judged, unknown = len(status.bugs), status.judged, len(status.unknown)
+        bugs, judged = len(status.open), status.judged
+        unknown = len(status.of[BugState.UNKNOWN])
         if judged:
             message, short = f"{bugs} of {plural(judged, 'bug')} fail", f"{bugs} of {judged} fail"
             gap = f", {unknown} unknown" if unknown else ""

@@ -152,7 +152,8 @@ class _TableDataWriter:
 
         `shared` are the families that share the code and were not run.
         """
-        block = case.block
+        block, bugs = case.block, self._survey.bugs(case.name)
+        scopes = [bug.scope.value for bug in bugs]
         shared = [f"by shared code: {join(block.same_code)}"] if block.same_code else []
         return {
             "name": visible(case.name),
@@ -163,9 +164,11 @@ class _TableDataWriter:
             "packages": sorted({visible(one.name) for one in case.head.dependencies}),
             "trigger": block.triggers,
             "symptom": block.symptoms,
-            "silent": block.is_silent,
+            "silent": any(bug.is_silent for bug in bugs),
+            "scope": [*dict.fromkeys(bug.scope.name.lower() for bug in bugs)],
+            "at-fault": [*dict.fromkeys(visible(bug.package) for bug in bugs)],
             "reported": block.found_by is None,
-            "badges": [*map(visible, shared), *kinds(case)],
+            "badges": [*map(visible, shared), *kinds(case), *dict.fromkeys(scopes)],
             "simulated": bool(block.simulates),
             "extras": with_extras("", case.extras),
             "ways": {

@@ -12,6 +12,7 @@ from repromatrix.reports.exports.matrix_js import Numbered, folded
 from repromatrix.reports.pages.release import ReleasePage
 from repromatrix.reports.sections.failures import of_any_half, sort_of
 from repromatrix.reports.sections.release_changes import SHOWN, sides, told
+from repromatrix.reports.sections.status import columns
 from repromatrix.reports.text import kinds, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import (
@@ -22,6 +23,7 @@ from repromatrix.runner.compare.diff import (
     kind,
     without_environment,
 )
+from repromatrix.runner.judging.counts import Bug, BugState
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import Observation
@@ -103,6 +105,7 @@ class _Pen:
             "href": page_of(case.name),
             "sort": sort_of(case),
             "kinds": kinds(case),
+            "bugs": [self._states(bug) for bug in self._survey.bugs(case.name)],
             "rows": [
                 {
                     "workaround": visible(cell.workaround),
@@ -116,6 +119,14 @@ class _Pen:
                 for cell in [Cell(case.name, workaround, "", precision, device)]
             ],
         }
+
+    def _states(self, bug: Bug) -> str:
+        """Return a letter for each release: open, passing, or neither; of what is intended none."""
+        if bug.is_intended:
+            return ""
+        of, known = columns(self._survey), {BugState.OPEN: "o", BugState.PASSING: "p"}
+        states = (bug.state(of[release]) for release in self._survey.releases)
+        return "".join(known.get(state, "-") if state else "-" for state in states)
 
     def _along(self, case: Case, cell: Cell, numbers: dict[object, int]) -> Iterator[int]:
         cell = without_environment(cell)

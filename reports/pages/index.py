@@ -11,9 +11,10 @@ from repromatrix.reports.marks import Mark, verdict_label
 from repromatrix.reports.pages.findings import FindingsPage
 from repromatrix.reports.pages.release import ReleasePage
 from repromatrix.reports.sections.failures import AlikeCells, alike
-from repromatrix.reports.sections.status import Newest, newest
+from repromatrix.reports.sections.status import Newest, at_fault, count_of, newest
 from repromatrix.reports.text import page_of, shortened, spans, visible
 from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.counts import by_scope
 from repromatrix.runner.judging.verdicts import ClaimStanding
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Precision, Verdict
@@ -74,6 +75,8 @@ class Index:
 
     headline: Headline
     newest: Newest | None
+    at_fault: tuple[tuple[str, int], ...]
+    """The packages at fault, and how many bugs of each are open."""
     recent: tuple[ReleasePage, ...]
     """The newest releases, the newest first."""
     scripts: tuple[str, ...]
@@ -94,7 +97,12 @@ def index(
     unexpected = [row for row in survey.rows.values() if row.verdict.is_unexpected]
     return Index(
         headline=_headline(survey),
-        newest=newest(survey, {one.name: one.status for one in releases if one.status}),
+        newest=newest(survey),
+        at_fault=tuple(
+            (visible(package), len(known.open))
+            for package, known in at_fault(survey).items()
+            if known.open
+        ),
         recent=tuple([one for one in releases if one.is_release][: -_RECENT - 1 : -1]),
         scripts=SCRIPTS,
         cases=case_list(survey),
@@ -145,10 +153,14 @@ def _headline(survey: Survey) -> Headline:
 
 
 def _sentence(survey: Survey) -> str:
-    bugs = "dtype and mixed-precision bugs of the Hugging Face ecosystem"
-    ours = sum(case.block.found_by is not None for case in survey.cases.values())
-    counted = f"D{bugs[1:]}, {len(survey.cases) - ours} reported and {ours} found by measurement"
-    subject = counted if ours else f"Reported {bugs}"
+    known = count_of(survey, survey.cases).known
+    origins = Counter(str(case.block.found_by or "") for case in survey.cases.values())
+    words = {"": "reported", "measurement": "found by measurement", "sweep": "found by the sweep"}
+    told = join([f"{origins[key]} {says}" for key, says in words.items() if origins[key]])
+    subject = (
+        f"{plural(len(known), 'known bug')} of the Hugging Face ecosystem, {by_scope(known)}:"
+        f" {plural(len(survey.cases), 'case')}, {told}"
+    )
     precisions = join([precision.value for precision in Precision])
     names = [item.name for item in survey.columns if item.source is Source.RELEASE]
     span = f", {names[0]} to {names[-1]}," if len(names) > 1 else ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from repromatrix.reports.sections.status import CaseState, Standing, standings, tally
+from repromatrix.reports.sections.status import Standing, count_of, standings
 from repromatrix.reports.sections.workarounds import Effect, WorkaroundAdvice
 from repromatrix.reports.text import family_path, in_address, kinds, page_of, visible
 from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.counts import BugState
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.text import join
 
@@ -61,16 +62,13 @@ class Family:
     members: tuple[Member, ...]
     shared: tuple[Member, ...]
     """Cases that were not run with it, and with whose families it shares code."""
+    says: str
+    """How many bugs its own cases have, and what became of them."""
 
     @property
-    def state(self) -> CaseState | None:
+    def state(self) -> BugState | None:
         """That of its cases which matters most; None where no case is about it alone."""
         return self.members[0].standing.state if self.members else None
-
-    @property
-    def says(self) -> str:
-        """How many cases are about it alone, and how they stand."""
-        return tally(member.standing for member in self.members)
 
     @property
     def href(self) -> str:
@@ -96,6 +94,7 @@ def families_page(
     """
     known = standings(survey)
     found: dict[str, list[Member]] = {}
+    own: dict[str, list[str]] = {}
     shared: dict[str, list[Member]] = {}
     every: list[Member] = []
     for case in survey.cases.values():
@@ -104,6 +103,7 @@ def families_page(
             every.append(member)
         for model in dict.fromkeys(case.block.families):
             found.setdefault(model, []).extend([] if case.block.is_about_any_model else [member])
+            own.setdefault(model, []).extend([] if case.block.is_about_any_model else [case.name])
         measured = visible(f"measured with {join(case.block.families)}")
         for model in case.block.same_code:
             shared.setdefault(model, []).append(replace(member, by_shared_code=measured))
@@ -114,6 +114,7 @@ def families_page(
                 path=family_path(model),
                 members=_worst_first(found.get(model, [])),
                 shared=_worst_first(shared.get(model, [])),
+                says=count_of(survey, own.get(model, ())).tally,
             )
             for model in sorted({*found, *shared})
         ),
@@ -121,7 +122,7 @@ def families_page(
     )
 
 
-_STATES = tuple(CaseState)
+_STATES = tuple(BugState)
 
 
 def _worst_first(members: Iterable[Member]) -> tuple[Member, ...]:

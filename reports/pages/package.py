@@ -13,7 +13,7 @@ from repromatrix.reports.sections.release_changes import (
     ReleaseDifference,
     by_case,
 )
-from repromatrix.reports.sections.status import standings, tally
+from repromatrix.reports.sections.status import at_fault
 from repromatrix.reports.text import Link, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
@@ -66,14 +66,15 @@ class PackagePage:
     """Those that need it, by their names."""
     titles: tuple[Link, ...]
     says: str
-    """How many cases need it, and how they stand."""
+    """In how many bugs it is at fault, and what became of them."""
 
 
 def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage, ...]:
-    """Return the pages of the packages that some environment has."""
-    known = standings(survey)
+    """Return the pages of the packages that some release has, or that are at fault."""
+    known = at_fault(survey)
+    names = [*MOVED, *sorted(known.keys() - {*MOVED})]
     needing = {
-        name: [case for case in survey.cases.values() if name in case.packages] for name in MOVED
+        name: [case for case in survey.cases.values() if name in case.packages] for name in names
     }
     return tuple(
         PackagePage(
@@ -88,10 +89,11 @@ def packages(survey: Survey, steps: Mapping[str, Between]) -> tuple[PackagePage,
                 Link(text=visible(case.block.title), href=page_of(case.name))
                 for case in needing[name]
             ),
-            says=tally(known[case.name] for case in needing[name]),
+            says=known[name].tally if name in known else "no known bug",
         )
-        for name in MOVED
-        if any(survey.by_name[release].version(name) for release in survey.releases)
+        for name in names
+        if name in known
+        or any(survey.by_name[release].version(name) for release in survey.releases)
     )
 
 

@@ -19,11 +19,12 @@ from repromatrix.reports.sections.release_changes import (
     Shift,
     by_case,
 )
-from repromatrix.reports.sections.status import Status, statuses
-from repromatrix.reports.text import Link, in_address, kinds, visible
+from repromatrix.reports.sections.status import by_device, columns, every_bug, statuses
+from repromatrix.reports.text import Link, in_address, kinds, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.evidence.published import Publication
+from repromatrix.runner.judging.counts import BugCount, BugMove, moves
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.outcomes import Verdict
@@ -63,15 +64,16 @@ class ReleasePage:
     """The packages beside transformers, and their versions in the release before, if others."""
     numbers: Mapping[Mark, int]
     """How many of its cells show a mark."""
-    status: Status | None
+    status: BugCount | None
     """How many known bugs it has; None where no case applies."""
+    devices: str
+    """How many of them fail on each device, where there are several."""
+    moves: Mapping[BugMove, tuple[Link, ...]]
+    """What makes the difference to the count of the release before, by title."""
     judged: bool
     """Whether any cell has a result: without one, nothing is known to be broken or safe."""
-    broke: tuple[ReleaseDifference, ...]
-    fixed: tuple[ReleaseDifference, ...]
-    otherwise: tuple[ReleaseDifference, ...]
     changes: Mapping[CellChange, tuple[CaseChange, ...]]
-    """The same by case."""
+    """What broke, is fixed or fails in another way, in some precision or in all."""
     beside: Mapping[CellChange, tuple[CaseChange, ...]]
     """What changed with a workaround."""
     came_and_went: tuple[ReleaseDifference, ...]
@@ -147,10 +149,9 @@ class Releases:
             companions=_companions(environment, before),
             numbers={mark: shown[mark] for mark in Mark if shown[mark]},
             status=self._statuses.get(name),
+            devices=by_device(self.survey, name),
+            moves=self._moves(step.before, name) if step else dict.fromkeys(BugMove, ()),
             judged=any(mark.verdict not in _SAYS_NOTHING for mark in shown),
-            broke=plain[CellChange.BROKE],
-            fixed=plain[CellChange.FIXED],
-            otherwise=plain[CellChange.CHANGED],
             changes={kind: by_case(self.survey, found) for kind, found in plain.items()},
             beside={kind: by_case(self.survey, found) for kind, found in beside.items()},
             came_and_went=step.of(CellChange.NEW, CellChange.GONE) if step else (),
@@ -161,9 +162,17 @@ class Releases:
             sheet=f"release/{name}",
         )
 
+    def _moves(self, before: str, after: str) -> dict[BugMove, tuple[Link, ...]]:
+        of = columns(self.survey)
+        found = moves(every_bug(self.survey), of[before], of[after])
+        return {
+            move: tuple(Link(text=visible(bug.title), href=page_of(bug.case)) for bug in bugs)
+            for move, bugs in found.items()
+        }
+
     def _cases(self, release: str) -> Iterator[FailingCase]:
         status = self._statuses.get(release)
-        plain = {*status.bugs, *status.intended} if status else set()
+        plain = {bug.case for bug in (*status.open, *status.intended)} if status else set()
         for name, ways in groupby(
             alike(self.survey, self._failing.get(release, ())), key=attrgetter("case")
         ):

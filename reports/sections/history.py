@@ -281,11 +281,13 @@ class CaseSummary:
     history: tuple[FailingSpan, ...]
     pulls: tuple[Link, ...]
     """Those on record for a fix that no measured release has."""
+    bugs: tuple[tuple[str, str, str], ...]
+    """Each bug: its title where there are several, its scope, and the package at fault."""
 
 
 def summary(survey: Survey, case: Case, standing: Standing) -> CaseSummary:
     """Return what the page of a case begins with."""
-    spans = history(survey, case)
+    spans, bugs = history(survey, case), survey.bugs(case.name)
     fixing = {pull for span in spans if span.mend for pull in span.mend.pulls}
     recorded = dict.fromkeys(link_to(one.fixed_by) for one in case.block.fails if one.fixed_by)
     return CaseSummary(
@@ -294,4 +296,8 @@ def summary(survey: Survey, case: Case, standing: Standing) -> CaseSummary:
         symptoms=tuple(symptom.replace("-", " ") for symptom in case.block.symptoms),
         history=spans,
         pulls=tuple(link for link in recorded if link not in fixing),
+        bugs=tuple(
+            (visible(bug.title) if bugs[1:] else "", bug.scope.value, visible(bug.package))
+            for bug in bugs
+        ),
     )

@@ -97,7 +97,9 @@ def _told(
     for one in counts:
         found.update(one)
     machines = sorted(found)
-    line = f"{plural(found.total(), 'cell')}{which}, measured {_where(found)}" if found else nothing
+    several = len({machine.device for machine in machines}) > 1
+    total = f"{plural(found.total(), 'cell')}{which}{': ' if several else ', measured '}"
+    line = f"{total}{_where(found)}" if found else nothing
     return MeasuredOn(
         line=visible(line),
         cells={one: found[one] for one in machines},
@@ -113,11 +115,11 @@ def _where(cells: Mapping[Machine, int]) -> str:
         here = [machine for machine in cells if machine.device == device]
         torch = join(sorted({machine.torch.partition("+")[0] for machine in here}))
         # A GPU is lent by the minute: how little it measured must not be taken for all.
-        number = f"{plural(sum(cells[one] for one in here), 'cell')} " if told else ""
+        number = f"{plural(sum(cells[one] for one in here), 'cell')} " if devices[1:] else ""
         name = "a GPU" if device == "cuda" else "a CPU"
         told.append(f"{number}on {name} with torch {torch}")
     others = "" if "cuda" in devices else "; a GPU runs other kernels"
-    return f"{', and '.join(told)}{others}. Data: {_data(cells)}."
+    return f"{join(told)}{others}. Data: {_data(cells)}."
 
 
 def _data(cells: Mapping[Machine, int]) -> str:

@@ -2,109 +2,53 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from repromatrix.reports.view import Survey, once_of_a_survey
-from repromatrix.runner.model.case import PLAIN, Case, CaseKind
-from repromatrix.runner.model.outcomes import Outcome, Precision, Reading
-from repromatrix.runner.text import join, plural
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Status:
-    """What became of the cases in one column, without workarounds, in any precision."""
-
-    bugs: tuple[str, ...]
-    """The cases that fail; those of which that is intended stand apart."""
-    silent: tuple[str, ...]
-    """Those of the bugs that raise no error."""
-    in_fp32: tuple[str, ...]
-    """Those of the bugs that fail in fp32 as well."""
-    intended: tuple[str, ...]
-    passing: tuple[str, ...]
-    unknown: tuple[str, ...]
-    """Bugs that may fail, for all that was measured."""
-
-    @property
-    def says(self) -> str:
-        """The count of what fails in words, the same wherever it stands."""
-        bugs = plural(len(self.bugs), "known bug")
-        quiet = f", {len(self.silent)} of them silent" if self.bugs else ""
-        whole = f", {len(self.in_fp32)} in fp32 as well" if self.in_fp32 else ""
-        meant = f", and {plural(len(self.intended), 'intended change')}" if self.intended else ""
-        return f"{bugs}{quiet}{whole}{meant}"
-
-    @property
-    def judged(self) -> int:
-        """Of how many bugs it is known whether they fail."""
-        return len(self.bugs) + len(self.passing)
+from repromatrix.runner.judging.counts import DEVICES, Bug, BugCount, BugState, count
+from repromatrix.runner.model.case import Case
+from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.text import join
 
 
 @once_of_a_survey
-def statuses(survey: Survey) -> dict[str, Status]:
-    """Return the status of every column in which a case applies, on devices with a result."""
-    found, whole = _failing(survey)
-    return {column: _status(survey, known, whole[column]) for column, known in found.items()}
+def statuses(survey: Survey) -> dict[str, BugCount]:
+    """Return what the bugs do in every column in which one can be met."""
+    found = {column: in_column(survey, column) for column in columns(survey)}
+    return {
+        name: known for name, known in found.items() if known.intended or any(known.of.values())
+    }
 
 
-def _status(survey: Survey, known: Mapping[str, bool | None], whole: AbstractSet[str]) -> Status:
-    blocks = {name: survey.cases[name].block for name in known}
-    bugs = [name for name, block in blocks.items() if block.kind is CaseKind.BUG]
-    failing = tuple(name for name in bugs if known[name])
-    return Status(
-        bugs=failing,
-        silent=tuple(name for name in failing if blocks[name].is_silent),
-        in_fp32=tuple(name for name in failing if name in whole),
-        intended=tuple(name for name in known if known[name] and name not in bugs),
-        passing=tuple(name for name in bugs if known[name] is False),
-        unknown=tuple(name for name in bugs if known[name] is None),
-    )
+@once_of_a_survey
+def columns(survey: Survey) -> dict[str, frozenset[str]]:
+    """Return the environments that stand in each column."""
+    found: dict[str, set[str]] = {}
+    for name, column in survey.column_of.items():
+        found.setdefault(column, set()).add(name)
+    return {column: frozenset(names) for column, names in found.items()}
 
 
-def _failing(
-    survey: Survey,
-) -> tuple[dict[str, dict[str, bool | None]], defaultdict[str, set[str]]]:
-    """Return by column whether each case fails (None: unknown), and which fail in fp32."""
-    found: dict[str, dict[str, bool | None]] = {}
-    whole: defaultdict[str, set[str]] = defaultdict(set)
-    for name in survey.cases:
-        for key, rows in survey.series(name).items():
-            workaround, device, precision = key
-            if workaround != PLAIN or device not in survey.measured_on:
-                continue
-            failing = survey.failing(name)[key]
-            for environment, row in rows.items():
-                if row.seen.outcome is not Outcome.NOT_APPLICABLE:
-                    column, fails = survey.column_of[environment], failing.get(environment)
-                    cases = found.setdefault(column, {})
-                    before = cases.get(name)
-                    cases[name] = before if fails is None else before or fails
-                    if fails and precision is Precision.FP32:
-                        whole[column].add(name)
-        for environment in unjudged(survey, name):
-            cases = found.get(survey.column_of[environment], {})
-            if name in cases:
-                cases[name] = cases[name] or None
-    return found, whole
+def in_column(survey: Survey, column: str, devices: Collection[Device] = DEVICES) -> BugCount:
+    """Count the bugs by what they do in a column; those that nobody asked there are left out."""
+    names = columns(survey)[column]
+    known = ((bug, bug.state(names, devices)) for bug in every_bug(survey))
+    return count((bug, state) for bug, state in known if state is not BugState.UNMEASURED)
 
 
-def unjudged(survey: Survey, name: str) -> frozenset[str]:
-    """Return where a plain cell of a case may fail for all that is known: nothing there passes.
+def every_bug(survey: Survey) -> Iterable[Bug]:
+    """Yield the bugs of all cases."""
+    return (bug for name in survey.cases for bug in survey.bugs(name))
 
-    It was not run or is not due, or machines or runs deny each other, or the machine decided.
-    """
-    return frozenset(
-        environment
-        for (workaround, device, _), rows in survey.series(name).items()
-        if workaround == PLAIN and device in survey.measured_on
-        for environment, row in rows.items()
-        if row.seen.reading is Reading.UNKNOWN
-    )
+
+def by_device(survey: Survey, column: str) -> str:
+    """Return how many of a column's bugs fail on each device; empty where there is one alone."""
+    names = {Device.CPU: "a CPU", Device.CUDA: "a GPU"}
+    found = {one: in_column(survey, column, (one,)) for one in survey.devices}
+    judged = [(names[at], one) for at, one in found.items() if one.judged]
+    parts = [f"{len(one.open)} of {one.judged} on {name}" for name, one in judged]
+    return f"{join(parts)} fail" if len(parts) > 1 else ""
 
 
 class Newest(NamedTuple):
@@ -112,98 +56,101 @@ class Newest(NamedTuple):
 
     release: str
     says: str
+    devices: str
+    """The same by device, where there are several."""
 
 
-def newest(survey: Survey, known: Mapping[str, Status]) -> Newest | None:
-    """Return how the newest release with a result stands; None where nothing was measured.
-
-    `known` is the status of every column. What may still fail there is not called fixed.
-    """
-    judged = [name for name in survey.releases if name in known and known[name].judged]
-    if not judged:
+@once_of_a_survey
+def newest(survey: Survey) -> Newest | None:
+    """Return how the newest release with a result stands; None where nothing was measured."""
+    release = newest_release(survey)
+    if not release:
         return None
-    name = judged[-1]
-    failing = {*known[name].bugs, *known[name].intended}
-    here = {one for one in survey.order if survey.column_of[one] == name}
-    unknown = {case for case in survey.cases if here & unjudged(survey, case)} - failing
-    fixed = {case for case in survey.cases if _ever_failed(survey, case)} - failing - unknown
-    waiting = [case for case in survey.cases if survey.unmeasured(case)]
-    counts = (("fixed", fixed), ("unknown", unknown), ("not measured", waiting))
-    parts = [known[name].says, *(f"{len(cases)} {word}" for word, cases in counts if cases)]
-    return Newest(release=name, says="; ".join(parts))
+    here, all_of = statuses(survey)[release], count_of(survey, survey.cases)
+    elsewhere = len(all_of.open) - len(here.open)
+    beside = [f"{elsewhere} more open in downstream stacks"] if elsewhere else []
+    states = (BugState.FIXED, BugState.UNKNOWN, BugState.UNMEASURED)
+    parts = [f"{len(all_of.of[state])} {state}" for state in states if all_of.of[state]]
+    says = "; ".join([here.says, *beside, *parts])
+    return Newest(release=release, says=says, devices=by_device(survey, release))
 
 
-def _ever_failed(survey: Survey, case: str) -> bool:
-    series = survey.failing(case).items()
-    return any(any(found.values()) for (workaround, *_), found in series if workaround == PLAIN)
+@once_of_a_survey
+def newest_release(survey: Survey) -> str:
+    """Return the newest release with a result; empty where nothing was measured."""
+    known = statuses(survey)
+    judged = [name for name in survey.releases if name in known and known[name].judged]
+    return judged[-1] if judged else ""
 
 
-class CaseState(StrEnum):
-    """How a case stands in the newest release; what matters most to a reader comes first."""
-
-    OPEN = "open"
-    UNKNOWN = "unknown"
-    UNMEASURED = "not measured"
-    FIXED = "fixed"
-    PASSING = "passing"
-    """It never failed."""
+NEWEST = ", the newest release"
 
 
 class Standing(NamedTuple):
-    """The state of a case, and the same in words."""
+    """The state of a case, which is that of its worst bug, and the same in words."""
 
-    state: CaseState
+    state: BugState
     says: str
+    column: str
+    """The release, or the stack, in which it stands so."""
 
 
-def tally(standings: Iterable[Standing]) -> str:
-    """Return how many cases stand how: `3 cases: 1 open, 2 fixed`; `1 case, fixed`."""
-    counts = Counter(one.state for one in standings)
-    cases = plural(counts.total(), "case")
-    if len(counts) == 1:
-        [state] = counts
-        return f"{cases}, {'all ' if counts[state] > 1 else ''}{state}"
-    parts = [f"{counts[state]} {state}" for state in CaseState if counts[state]]
-    return ": ".join(filter(None, [cases, ", ".join(parts)]))
+@once_of_a_survey
+def states(survey: Survey) -> dict[str, tuple[tuple[Bug, BugState], ...]]:
+    """Return what became of the bugs of each case: in the newest release, or its newest stack."""
+    release = newest_release(survey)
+    found = {}
+    for name, case in survey.cases.items():
+        names = {survey.standing(case, _column(survey, case, release))}
+        found[name] = tuple((bug, bug.newest(names)) for bug in survey.bugs(name))
+    return found
+
+
+def _column(survey: Survey, case: Case, release: str) -> str:
+    only = survey.only_in(case)
+    return only[-1].name if only else release
+
+
+def count_of(survey: Survey, names: Iterable[str]) -> BugCount:
+    """Count the bugs of some cases by what became of them."""
+    known = states(survey)
+    return count(state for name in names for state in known[name])
+
+
+@once_of_a_survey
+def at_fault(survey: Survey) -> dict[str, BugCount]:
+    """Count the bugs by the package at fault, that with the most open ones first."""
+    found: dict[str, list[tuple[Bug, BugState]]] = {}
+    for bug, state in (each for known in states(survey).values() for each in known):
+        found.setdefault(bug.package, []).append((bug, state))
+    counts = {package: count(known) for package, known in sorted(found.items())}
+    return dict(sorted(counts.items(), key=lambda item: -len(item[1].open)))
 
 
 @once_of_a_survey
 def standings(survey: Survey) -> dict[str, Standing]:
     """Return how each case stands in the newest release with a result, or its newest stack."""
-    found = newest(survey, statuses(survey))
-    release = found.release if found else ""
+    release = newest_release(survey)
     return {name: _standing(survey, case, release) for name, case in survey.cases.items()}
 
 
 def _standing(survey: Survey, case: Case, release: str) -> Standing:
+    column = _column(survey, case, release)
+    found = states(survey)[case.name]
+    state = next(state for state in BugState if any(state is each for _, each in found))
     if says := survey.unmeasured(case.name):
-        return Standing(CaseState.UNMEASURED, says)
-    columns = [one.name for one in survey.only_in(case)] or [release]
-    known = _known_in(survey, case, survey.standing(case, columns[-1]))
-    where = columns[-1] if survey.only_in(case) else f"{release}, the newest release"
-    ever = _ever_failed(survey, case.name)
-    if failing := [one.value for one in Precision if known.get(one) is True]:
-        return Standing(CaseState.OPEN, f"fails in {join(failing)} on {where}")
-    if None in known.values():
-        return Standing(CaseState.UNKNOWN, f"unknown on {where}")
-    state = CaseState.FIXED if ever else CaseState.PASSING
-    if not known:
-        return Standing(state, f"does not apply to {where}")
-    return Standing(state, f"passes on {where}" if ever else "no measured release fails")
-
-
-def _known_in(survey: Survey, case: Case, environment: str) -> dict[Precision, bool | None]:
-    """Return by precision whether a plain case fails; None where it may for all that is known."""
-    found: dict[Precision, bool | None] = {}
-    for (workaround, device, precision), rows in survey.series(case.name).items():
-        row = rows.get(environment)
-        if workaround != PLAIN or device not in survey.measured_on or row is None:
-            continue
-        match row.seen.reading:
-            case Reading.GOOD | Reading.BAD:
-                found[precision] = found.get(precision) or row.seen.reading.fails
-            case Reading.UNKNOWN:
-                found.setdefault(precision, None)
-            case Reading.SILENT | Reading.ABSENT:
-                pass
-    return found
+        return Standing(BugState.UNMEASURED, says, column)
+    names = {survey.standing(case, column)}
+    where = column if survey.only_in(case) else f"{release}{NEWEST}"
+    match state:
+        case BugState.OPEN:
+            failing = {one for bug, _ in found for one in bug.failing(names)}
+            precisions = join([one.value for one in Precision if one in failing])
+            says = f"fails in {precisions} on {where}"
+        case BugState.UNKNOWN | BugState.UNMEASURED:
+            says = f"{state} on {where}"
+        case _ if not any(bug.state(names) for bug, _ in found):
+            says = f"does not apply to {where}"
+        case BugState.FIXED | BugState.PASSING:
+            says = f"passes on {where}" if state is BugState.FIXED else "no measured release fails"
+    return Standing(state, says, column)

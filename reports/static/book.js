@@ -99,6 +99,8 @@ const Book = (() => {
       model: sorted((entry) => [...entry.models, ...entry.shared]).filter((name) => name !== "any"),
       trigger: sorted((entry) => entry.trigger),
       symptom: [...sorted((entry) => entry.symptom), "silent"],
+      scope: sorted((entry) => entry.scope),
+      "at-fault": sorted((entry) => entry["at-fault"]),
       package: sorted((entry) => entry.packages),
       case: sorted((entry) => [entry.name]),
       workaround: ["none", "any", ...sorted((entry) => Object.keys(entry.ways))],

@@ -23,7 +23,15 @@ const Compare = (() => {
   const grouped = (found, keyOf) => [...Map.groupBy(found, (cell) => JSON.stringify(keyOf(cell))).values()];
   const precisions = (data, group) => data.precisions.filter((name) => group.some((cell) => cell.row.precision === name));
 
-  return { cells, grouped, precisions };
+  // How many bugs of each release fail, and which moves account for the difference.
+  const bugs = (data, from, to) => {
+    const places = [from, to].map((name) => data.releases.indexOf(name));
+    const pairs = data.cases.flatMap((entry) => entry.bugs.map((states) => places.map((place) => states[place]).join("")));
+    const number = (pattern) => pairs.filter((pair) => pattern.test(pair)).length;
+    return { before: number(/^o/), after: number(/o$/), broke: number(/po/), fixed: number(/op/), came: number(/-o/), went: number(/o-/) };
+  };
+
+  return { cells, bugs, grouped, precisions };
 })();
 
 (() => {
@@ -58,7 +66,7 @@ const Compare = (() => {
     const folded = beside.length
       ? [element("details", {}, element("summary", {}, `With a workaround: ${counted(cases(beside), "case", "cases")}`), list(beside))] : [];
     const what = plain.length ? list(plain) : element("p", { class: "quiet" }, `Nothing that was measured${beside.length ? " without a workaround" : ""}.`);
-    const head = element("h2", {}, `${title} `, element("small", {}, String(cases(plain))));
+    const head = element("h2", {}, `${title} `, element("small", {}, counted(cases(plain), "case", "cases")));
     const body = FOLDED.has(change) ? [element("details", {}, element("summary", {}, head), what, ...folded)] : [head, what, ...folded];
     return element("section", { id: `is-${change}` }, ...body);
   };
@@ -67,9 +75,9 @@ const Compare = (() => {
     const [one, other] = [from.value, to.value];
     const found = Compare.cells(compared, one, other);
     const by = (change) => found.filter((cell) => cell.change === change);
-    const plain = (change) => cases(by(change).filter((cell) => !cell.row.workaround));
+    const bugs = Compare.bugs(compared, one, other);
     const says = one === other ? "Both are the same release."
-      : `From ${one} to ${other}: ${counted(plain("broke"), "case breaks", "cases break")}, ${counted(plain("fixed"), "is fixed", "are fixed")}, ${counted(plain("both") + plain("changed"), "fails", "fail")} in both.`;
+      : `From ${one} to ${other}: ${counted(bugs.before, "known bug", "known bugs")}, then ${bugs.after}: ${bugs.broke} broke, ${bugs.fixed} fixed, ${bugs.came} came, ${bugs.went} went.`;
     const unknown = by("unknown").length;
     const gap = unknown ? [element("p", {}, `${counted(unknown, "cell says", "cells say")} nothing on one of the two releases and ${unknown === 1 ? "is" : "are"} not compared.`)] : [];
     const kept = ["broke", "fixed"];

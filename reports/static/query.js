@@ -22,6 +22,8 @@ const Query = (() => {
     trigger: { kind: "case", says: "can hit you when you do this: load, cast, autocast, trainer, adapter …" },
     symptom: { kind: "case", says: "you see this: error, wrong-numbers, nan-or-inf …; silent: no error at all" },
     area: { kind: "case", says: "in this area" },
+    scope: { kind: "case", says: "half: not in fp32; mixed: under autocast only; every: in fp32 as well; some, unknown" },
+    "at-fault": { kind: "case", says: "this package has the fault" },
     package: { kind: "case", says: "uses this package" },
     workaround: { kind: "case", says: "has this workaround; none, any" },
     case: { kind: "case", says: "its name contains this", open: true },

@@ -126,6 +126,8 @@ const Search = (() => {
       case "model": return among([...entry.models, ...entry.shared]) || entry.models.includes("any");
       case "trigger": return among(entry.trigger);
       case "symptom": return value === "silent" ? entry.silent : among(entry.symptom);
+      case "scope":
+      case "at-fault": return among(entry[node.key]);
       case "area": return among([entry.area]);
       case "package": return among(entry.packages);
       case "case": return entry.name.toLowerCase().includes(value);

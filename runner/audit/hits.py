@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
+from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -31,7 +30,7 @@ from repromatrix.runner.evidence.snapshot import Snapshot
 from repromatrix.runner.judging.ranges import bug_of
 from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model import requirements
-from repromatrix.runner.model.case import PLAIN, Case
+from repromatrix.runner.model.case import PLAIN, Case, CaseKind
 from repromatrix.runner.model.cell import Source, obstacles
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.observation import Observation
@@ -61,11 +60,11 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
-    """A case that fails at somebody's versions."""
+    """A bug with which a case fails at somebody's versions."""
 
     case: Case
     title: str
-    """That of the bug: a case may fail with another one than its own."""
+    """That of the bug, which may be another one than that of the case."""
     at_fault: str
     """The package with the fault."""
     stands: tuple[CellAnswer, ...]
@@ -90,6 +89,11 @@ class Hit:
     """The commit that broke it before these versions, for each precision in which it is known."""
     fixed_by: tuple[PinnedCommit, ...] = ()
     """The commit that fixed it after them, likewise."""
+
+    @property
+    def is_intended(self) -> bool:
+        """Whether the case is about what was meant to change, and is no bug."""
+        return self.case.block.kind is not CaseKind.BUG
 
     @property
     def seen(self) -> Observation:
@@ -181,8 +185,8 @@ def audit(
         installed=installed,
         question=question,
         hits=tuple(
-            _hit(by_case[name], list(cells), installed, known, question.models)
-            for name, cells in groupby(those(Says.HITS), key=attrgetter("case"))
+            _hit(bug, by_case[bug.case], cells, installed, known, question.models)
+            for bug, cells in _by_bug(those(Says.HITS), known).items()
         ),
         clear=those(Says.CLEAR),
         not_applicable=those(Says.NOT_APPLICABLE),
@@ -205,7 +209,26 @@ def count_of_any_model(question: AuditQuestion, known: KnownEvidence) -> int:
     return sum(case.block.is_about_any_model for case in cases)
 
 
-def _hit(
+class _Bug(NamedTuple):
+    """What tells one bug from another: a case may fail with several."""
+
+    case: str
+    title: str
+    at_fault: str
+
+
+def _by_bug(cells: Iterable[CellAnswer], known: KnownEvidence) -> dict[_Bug, list[CellAnswer]]:
+    """Group failing cells by the bug with which the measured one fails."""
+    found: dict[_Bug, list[CellAnswer]] = {}
+    for cell in cells:
+        seen = cell.rests_on[0]
+        bug = bug_of(known.cases[cell.case], seen, known.environments[seen.cell.environment])
+        found.setdefault(_Bug(cell.case, *bug), []).append(cell)
+    return found
+
+
+def _hit(  # noqa: PLR0913, PLR0917 - a bug, where it is met, and what is known of it
+    bug: _Bug,
     position: CasePosition,
     cells: Sequence[CellAnswer],
     installed: Installed,
@@ -232,14 +255,12 @@ def _hit(
     def tried(name: str, cell: CellAnswer) -> CellAnswer:
         return answer(position, name, cell.precision, cell.device, known)
 
-    seen = cells[0].rests_on[0]
-    title, at_fault = bug_of(case, seen, known.environments[seen.cell.environment])
     return Hit(
         case=case,
-        title=title,
-        at_fault=at_fault,
+        title=bug.title,
+        at_fault=bug.at_fault,
         stands=tuple(cells),
-        verdict=as_described(case, seen, known),
+        verdict=as_described(case, cells[0].rests_on[0], known),
         by_shared_code=case.block.is_by_shared_code(models),
         of_any_model=bool(models) and case.block.is_about_any_model,
         differences=tuple(_differences(case, cells[0], installed, known)),

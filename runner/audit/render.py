@@ -14,6 +14,7 @@ from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, fails_bui
 from repromatrix.runner.audit.torches import public, release_of
 from repromatrix.runner.document import Code, Document, Line, Listing, Paragraph, Reference, Table
 from repromatrix.runner.evidence.commits import PinnedCommit
+from repromatrix.runner.judging.counts import known_bugs
 from repromatrix.runner.model.case import Case, CaseKind
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Verdict
@@ -197,7 +198,8 @@ def conclusion(audit: Audit) -> str:
     derived = sum(cell.level is Level.DERIVED for cell in cells)
     if cells:
         sure = f"{plural(len(cells), 'cell')}: {len(cells) - derived} measured, {derived} derived"
-        answer = f"{plural(len(audit.hits), 'known bug')} ({sure})"
+        intended = sum(hit.is_intended for hit in audit.hits)
+        answer = f"{known_bugs(len(audit.hits) - intended, intended)} ({sure})"
     else:
         answer = "No known bugs" if audit.clear else "No evidence for these versions"
     unknown = plural(len(audit.unknown), "cell")

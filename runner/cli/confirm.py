@@ -8,6 +8,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from repromatrix.runner import site
 from repromatrix.runner.cli.options import Console
@@ -22,8 +23,8 @@ from repromatrix.runner.cli.report import RenderedSite
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence.answering import are_comparable, current, measured_with, says
 from repromatrix.runner.execution.run import Run, RunTally
-from repromatrix.runner.judging.verdicts import Judged
-from repromatrix.runner.model.case import ANY_MODEL
+from repromatrix.runner.judging.counts import bugs_of, count
+from repromatrix.runner.judging.verdicts import Judged, by_case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED, Observation
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -67,7 +68,7 @@ def print_opening(shown: RenderedSite, loaded: Project, console: Console) -> Non
     silent = _silent_bugs(shown.grid, loaded, newest)
     bugs = plural(len(silent), "known bug")
     console.print(f"\nWith transformers {newest}, {bugs} without an error message:")
-    for title, precisions in [*silent.items()][:LISTED]:
+    for title, precisions in silent[:LISTED]:
         console.print(printable(f"  {title} ({', '.join(precisions)})"))
     if len(silent) > LISTED:
         page = loaded.paths.shown(loaded.paths.site / f"release/{newest}.html")
@@ -77,22 +78,28 @@ def print_opening(shown: RenderedSite, loaded: Project, console: Console) -> Non
 
 def _silent_bugs(
     grid: Iterable[Judged], loaded: Project, release: str
-) -> Mapping[str, Sequence[Precision]]:
-    """Return the bugs of a release that raise nothing, by title, with their precisions.
+) -> list[tuple[str, Sequence[Precision]]]:
+    """Return the bugs of a release that raise nothing: their titles and precisions.
 
-    Those of any model come first. The variants of a case are one bug.
+    Those of any model come first.
     """
-    found: dict[str, list[Precision]] = {}
-    of_any: dict[str, bool] = {}
-    for judged in grid:
-        cell, case = judged.seen.cell, loaded.cases[judged.seen.cell.case]
-        is_here = (cell.environment, cell.workaround, cell.device) == (release, "", Device.CPU)
-        if is_here and case.block.is_silent and judged.seen.reading.fails:
-            title = case.block.title.partition(" [")[0]
-            precisions = found.setdefault(title, [])
-            precisions += [cell.precision] * (cell.precision not in precisions)
-            of_any[title] = case.block.models == (ANY_MODEL,)
-    return {title: found[title] for title in sorted(found, key=lambda title: not of_any[title])}
+    names = {one.name for one in loaded.environments.values() if one.column == release}
+    here = by_case(
+        judged
+        for judged in grid
+        if judged.seen.cell.environment in names and judged.seen.cell.device is Device.CPU
+    )
+    bugs = chain.from_iterable(
+        bugs_of(loaded.cases[name], loaded.environments, (judged.seen for judged in rows))
+        for name, rows in here.items()
+    )
+    silent = count((bug, bug.state(names)) for bug in bugs).silent
+    return [
+        (bug.title, bug.failing(names))
+        for bug in sorted(
+            silent, key=lambda bug: not loaded.cases[bug.case].block.is_about_any_model
+        )
+    ]
 
 
 def print_intention(drawn: Confirmation, seconds: float, console: Console) -> None:

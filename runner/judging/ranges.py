@@ -283,9 +283,14 @@ def bug_of(case: Case, row: Observation, environment: Environment) -> tuple[str,
     """Return the title of a failure and the package at fault; of an unexpected one, the case's."""
     entry = expected(case, row.cell, environment)
     if entry is None or not described(entry, row):
-        own = [entry for entry in case.block.fails if not entry.title]
-        return case.block.title, (own[0].package if own else "") or TRANSFORMERS
+        return own_bug(case)
     return case.title_of(entry), entry.package or TRANSFORMERS
+
+
+def own_bug(case: Case) -> tuple[str, str]:
+    """Return the title of a case and the package at fault in the bug that it names."""
+    own = next((entry.package for entry in case.block.fails if not entry.title), "")
+    return case.block.title, own or TRANSFORMERS
 
 
 def _tells(row: Observation | None) -> tuple[bool, bool, bool, bool]:

@@ -106,7 +106,7 @@ def judge(  # noqa: PLR0911 - a table: one return per kind of outcome
             if seen.exercised is Exercised.NO:
                 return Verdict.UNPROVEN
             return Verdict.AS_EXPECTED if entry is None else Verdict.FIXED
-        case Reading.ABSENT | Reading.SILENT:
+        case Reading.ABSENT | Reading.SILENT | Reading.UNASKED:
             return Verdict.NOT_APPLICABLE
         case Reading.UNKNOWN:
             return Verdict.UNPROVEN

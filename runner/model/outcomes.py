@@ -43,6 +43,8 @@ class Reading(StrEnum):
     """The machine decided, repeats disagree, or it was not run."""
     ABSENT = "absent"
     """The case is not applicable."""
+    UNASKED = "unasked"
+    """No device, release or stack was asked."""
 
     @functools.cached_property
     def fails(self) -> bool | None:
@@ -52,7 +54,7 @@ class Reading(StrEnum):
                 return False
             case Reading.BAD:
                 return True
-            case Reading.SILENT | Reading.UNKNOWN | Reading.ABSENT:
+            case Reading.SILENT | Reading.UNKNOWN | Reading.ABSENT | Reading.UNASKED:
                 return None
 
 

@@ -23,9 +23,10 @@ from one_case import (
 
 from repromatrix.reports.build import render
 from repromatrix.reports.sections.history import FailingSpan, Milestone, history
-from repromatrix.reports.sections.status import CaseState, Standing, standings
+from repromatrix.reports.sections.status import Standing, standings
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
+from repromatrix.runner.judging.counts import BugState
 from repromatrix.runner.model.cell import NEEDS_GPU
 from repromatrix.runner.model.outcomes import Outcome, Precision
 
@@ -154,11 +155,11 @@ def test_the_standing_of_a_case_is_that_in_the_newest_release() -> None:
     newest = "4.51.0, the newest release"
     waits = surveyed(lambda cell: observed(cell, Outcome.NOT_APPLICABLE, reason=NEEDS_GPU))
 
-    assert standing() == Standing(CaseState.FIXED, f"passes on {newest}")
+    assert standing() == Standing(BugState.FIXED, f"passes on {newest}", "4.51.0")
     assert standing(Outcome.FAILS, failed=NO_FLOAT) == Standing(
-        CaseState.OPEN, f"fails in bf16 on {newest}"
+        BugState.OPEN, f"fails in bf16 on {newest}", "4.51.0"
     )
-    assert standing(Outcome.NOT_RUN) == Standing(CaseState.UNKNOWN, f"unknown on {newest}")
+    assert standing(Outcome.NOT_RUN) == Standing(BugState.UNKNOWN, f"unknown on {newest}", "4.51.0")
     assert standings(waits)[CASE.name] == Standing(
-        CaseState.UNMEASURED, "not measured: needs a GPU"
+        BugState.UNMEASURED, "not measured: needs a GPU", ""
     )

@@ -35,7 +35,7 @@ from repromatrix.reports.sections.grid import (
     lines,
 )
 from repromatrix.reports.sections.provenance import Settings
-from repromatrix.reports.sections.status import Newest, newest, statuses
+from repromatrix.reports.sections.status import Newest, newest
 from repromatrix.reports.sections.workarounds import (
     Effect,
     Effects,
@@ -181,22 +181,24 @@ def test_the_first_sentence_says_how_the_newest_release_stands() -> None:
     fails = survey({CASE.name: silent}, ENVIRONMENTS[:3], judged())
     waits = survey({CASE.name: CASE}, ENVIRONMENTS, ())
 
-    assert newest(found, statuses(found)) == Newest(release="4.51.0", says="0 known bugs; 1 fixed")
-    assert newest(fails, statuses(fails)) == Newest(
-        release="4.50.1", says="1 known bug, 1 of them silent"
+    assert newest(found) == Newest("4.51.0", "0 known bugs; 1 fixed", "")
+    assert newest(fails) == Newest(
+        "4.50.1", "1 known bug, 1 of them silent (1 in half precision only)", ""
     )
-    assert newest(waits, statuses(waits)) is None
+    assert newest(waits) is None
 
 
 def test_what_is_unknown_on_the_newest_release_is_not_called_fixed() -> None:
     there = PLAIN_BF16._replace(environment="4.51.0")
-    found = surveyed(changed(there, lambda seen: replace(seen, outcome=Outcome.OUT_OF_MEMORY)))
+    run = changed(there, lambda seen: replace(seen, outcome=Outcome.OUT_OF_MEMORY))
+    beside = a_case(name="beside")
+    cases = {CASE.name: CASE, beside.name: beside}
+    found = survey(cases, ENVIRONMENTS, [*judged(run), *judged(case=beside)])
 
-    assert newest(found, statuses(found)) == Newest(
-        release="4.50.1", says="1 known bug, 0 of them silent"
+    assert newest(surveyed(run)) == Newest(
+        "4.50.1", "1 known bug, 0 of them silent (1 in half precision only)", ""
     )
-    every = {**statuses(found), "4.51.0": replace(statuses(found)["4.51.0"], passing=("another",))}
-    assert newest(found, every) == Newest(release="4.51.0", says="0 known bugs; 1 unknown")
+    assert newest(found) == Newest("4.51.0", "0 known bugs; 1 fixed; 1 unknown", "")
 
 
 def test_what_nobody_reported_is_not_called_reported() -> None:
@@ -206,8 +208,8 @@ def test_what_nobody_reported_is_not_called_reported() -> None:
     )
     both = replace(found, cases={**found.cases, "another": ours})
     expected = (
-        "Dtype and mixed-precision bugs of the Hugging Face ecosystem, "
-        "1 reported and 1 found by measurement, tested on "
+        "2 known bugs of the Hugging Face ecosystem, 1 in half precision only and"
+        " 1 in unknown precisions: 2 cases, 1 reported and 1 found by measurement, tested on "
     )
 
     assert index(both, ()).headline.sentence.startswith(expected)

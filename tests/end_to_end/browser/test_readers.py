@@ -113,7 +113,7 @@ def test_a_reader_sees_what_a_gpu_measured_where_it_is_asked_for(reader: Reader)
 
 
 def test_a_first_reader_is_told_what_this_is_and_by_whom(reader: Reader) -> None:
-    reader.reads("header >> nth=0", "Dtype and mixed-precision bugs of the Hugging Face ecosystem")
+    reader.reads("header >> nth=0", "known bugs of the Hugging Face ecosystem")
     reader.reads("header >> nth=0", r"transformers 5\.23\.0: 87 known bugs")
     reader.reads("header >> nth=0", r"[Mm]easured on a CPU with torch 2\.13\.0")
     reader.reads("header >> nth=0", r"1,077 cells on a GPU with torch 2\.11\.0")

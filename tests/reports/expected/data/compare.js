@@ -2,17 +2,47 @@ var compared = {
  "releases": ["4.49.0", "4.50.0", "4.50.1", "4.51.0", "main"],
  "precisions": ["fp32", "bf16", "fp16"],
  "changes": [
-  [["same", "changed"], ["broke", "broke"], ["changed", "changed"], ["unknown", "unknown"], ["gone", "gone"]],
-  [["fixed", "fixed"], ["both", "changed"], ["changed", "changed"], ["unknown", "unknown"], ["gone", "gone"]],
-  [["changed", "changed"], ["changed", "changed"], ["same", "changed"], ["unknown", "unknown"], ["gone", "gone"]],
   [
+   ["same", "changed"],
+   ["broke", "broke"],
+   ["changed", "changed"],
+   ["unknown", "unknown"],
+   ["gone", "gone"],
+   ["changed", "changed"]
+  ],
+  [
+   ["fixed", "fixed"],
+   ["both", "changed"],
+   ["changed", "changed"],
+   ["unknown", "unknown"],
+   ["gone", "gone"],
+   ["changed", "changed"]
+  ],
+  [
+   ["changed", "changed"],
+   ["changed", "changed"],
+   ["same", "changed"],
+   ["unknown", "unknown"],
+   ["gone", "gone"],
+   ["changed", "changed"]
+  ],
+  [
+   ["unknown", "unknown"],
    ["unknown", "unknown"],
    ["unknown", "unknown"],
    ["unknown", "unknown"],
    ["unknown", "unknown"],
    ["unknown", "unknown"]
   ],
-  [["new", "new"], ["new", "new"], ["new", "new"], ["unknown", "unknown"], ["same", "same"]]
+  [["new", "new"], ["new", "new"], ["new", "new"], ["unknown", "unknown"], ["same", "same"], ["new", "new"]],
+  [
+   ["changed", "changed"],
+   ["changed", "changed"],
+   ["changed", "changed"],
+   ["unknown", "unknown"],
+   ["gone", "gone"],
+   ["same", "changed"]
+  ]
  ],
  "titles": {
   "broke": "What broke",
@@ -44,6 +74,7 @@ var compared = {
    "href": "case/any_adapter.html",
    "sort": "silent",
    "kinds": ["trainer", "nan or inf"],
+   "bugs": ["-o-o-"],
    "rows": [
     {"workaround": "", "device": "cpu", "precision": "fp32", "said": [1, 0, 1, 1, 1, 2, 1, 3, 1, 4]},
     {"workaround": "", "device": "cpu", "precision": "bf16", "said": [1, 0, 1, 5, 1, 3, 1, 6, 1, 4]},
@@ -62,6 +93,7 @@ var compared = {
    "href": "case/cache_float.html",
    "sort": "error",
    "kinds": ["trainer", "error"],
+   "bugs": ["-oop-"],
    "rows": [
     {"workaround": "", "device": "cpu", "precision": "fp32", "said": [1, 0, 3, 3, 1, 4]},
     {"workaround": "", "device": "cpu", "precision": "bf16", "said": [1, 0, 2, 11, 1, 3, 1, 4]},

@@ -115,8 +115,10 @@ var matrix = {
    "trigger": ["trainer"],
    "symptom": ["error"],
    "silent": false,
+   "scope": ["half"],
+   "at-fault": ["transformers"],
    "reported": true,
-   "badges": ["by shared code: paligemma", "trainer", "error"],
+   "badges": ["by shared code: paligemma", "trainer", "error", "half precision only"],
    "simulated": false,
    "extras": "",
    "ways": {
@@ -154,8 +156,10 @@ var matrix = {
    "trigger": ["trainer"],
    "symptom": ["nan-or-inf"],
    "silent": true,
+   "scope": ["half"],
+   "at-fault": ["transformers"],
    "reported": true,
-   "badges": ["trainer", "nan or inf"],
+   "badges": ["trainer", "nan or inf", "half precision only"],
    "simulated": true,
    "extras": "",
    "ways": {
