@@ -6,7 +6,6 @@
 # title = "FNet in bf16 or fp16 is not supported on a CPU: torch.fft 'Unsupported dtype'"
 # reports = ["https://github.com/huggingface/transformers/pull/13752"]
 # found-by = "measurement"
-# kind = "policy"
 # area = "missing-kernel"
 # models = ["fnet"]
 # trigger = ["load", "cast", "forward"]
@@ -62,8 +61,7 @@
 """FNet would have to run a forward pass in the dtype that it was cast to.
 
 It does not on a CPU: torch.fft refuses bf16 and fp16 there, and FNet does not upcast its input.
-This is a limit of PyTorch rather than a regression (`kind = "policy"`): no release passes. On
-CUDA torch.fft takes fp16 for lengths that are powers of two, never bf16.
+No release passes. On CUDA torch.fft takes fp16 for lengths that are powers of two, never bf16.
 The linked pull request added the model; it is no report of this failure.
 """
 

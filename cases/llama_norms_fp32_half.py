@@ -11,6 +11,7 @@
 #     "https://github.com/huggingface/trl/pull/1203",
 #     "https://github.com/axolotl-ai-cloud/axolotl/issues/473",
 # ]
+# kind = "policy"
 # area = "normalisation"
 # models = "any"
 # shown-with = ["llama"]

@@ -5,6 +5,7 @@
 # [tool.repromatrix]
 # title = "A VBLoRA adapter in bf16 is merged with a change that is computed in bf16"
 # reports = ["https://github.com/huggingface/peft/pull/3364"]
+# kind = "policy"
 # area = "peft"
 # models = "any"
 # shown-with = ["llama"]

@@ -30,7 +30,7 @@ def check(table: Table, _options: argparse.Namespace) -> None:
     """Print what was judged of the findings that were drawn."""
     sample = drawn()
     decided = {**load_triage(Paths().published / FOLDER), **load_triage(FILE.parent)}
-    judged = [decided[name] for name in sample["names"] if name in decided]
+    judged = [decided[name][0] for name in sample["names"] if name in decided]
     true = sum(one.verdict.is_true for one in judged)
     drawn_from = f"of {sample['of']}, seed {sample['seed']}"
     lacking = len(sample["names"]) - len(judged)

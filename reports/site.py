@@ -37,7 +37,7 @@ from repromatrix.runner.compare.snapshots import SnapshotRecord
 from repromatrix.runner.evidence.published import Publication
 from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
-from repromatrix.runner.evidence.swept.triage import TriagedFinding
+from repromatrix.runner.evidence.swept.triage import Triage
 from repromatrix.runner.judging.verdicts import Judged
 from repromatrix.runner.model.case import stem_of
 from repromatrix.runner.model.cell import Cell
@@ -50,7 +50,7 @@ class SweptSite:
     history: SweepHistory = field(default_factory=SweepHistory)
     findings: tuple[PublishedFinding, ...] = ()
     refused: tuple[RefusedType, ...] = ()
-    triage: Mapping[str, TriagedFinding] = field(default_factory=dict)
+    triage: Triage = field(default_factory=dict)
     classes: SweptSite | None = None
     """The same about further classes of the architectures."""
 

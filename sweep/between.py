@@ -13,26 +13,19 @@ from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.probes import PROBES
 
 
-def lacking(history: SweepHistory, releases: Sequence[str]) -> Mapping[str, Sequence[str]]:
+def lacking(
+    history: SweepHistory, releases: Sequence[str], *, first: bool = False
+) -> Mapping[str, Sequence[str]]:
     """Return by release the architectures that were not run on it, and change around it.
 
-    `releases` are all that exist, in their order.
+    `releases` are all that exist, in their order. With `first` it is what to run first: of each gap
+    the newest release, as few patches change anything. What they answer closes gaps or makes them
+    smaller: ask again until there is none.
     """
     found: defaultdict[str, set[str]] = defaultdict(set)
     for kind, between in _gaps(history, releases):
-        for name in between:
+        for name in between[-1:] if first else between:
             found[name].add(kind)
-    return {name: sorted(found[name]) for name in releases if name in found}
-
-
-def next_runs(history: SweepHistory, releases: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """Return what to run next: of each gap the newest release, as few patches change anything.
-
-    What they answer closes gaps or makes them smaller: ask again until there is none.
-    """
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for kind, between in _gaps(history, releases):
-        found[between[-1]].add(kind)
     return {name: sorted(found[name]) for name in releases if name in found}
 
 

@@ -243,10 +243,8 @@ def read_row(row: Observation) -> Iterator[ProbeRecord]:
 
 
 def _answer(row: Observation) -> dict[str, Any] | None:
-    if row.outcome is not Outcome.PASSES:
-        return None
     try:
-        answer = json.loads(row.output)
+        answer = json.loads(row.output) if row.outcome is Outcome.PASSES else None
     except ValueError:
         return None
     return answer if isinstance(answer, dict) else None

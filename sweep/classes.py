@@ -6,7 +6,7 @@ A class uses the config and the inputs of the recipe of its architecture, as far
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -109,14 +109,12 @@ def write(folder: Path, classes: Iterable[ModelRecipe], recipes: Mapping[str, Mo
 
 
 def _laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    return {**base, **dict(_laid(base, more))}
-
-
-def _laid(base: Mapping[str, Any], more: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    found = dict(base)
     for name, value in more.items():
         before = base.get(name)
         nested = isinstance(before, dict) and isinstance(value, dict)
-        yield name, _laid_over(dict(before or {}), value) if nested else value
+        found[name] = _laid_over(dict(before or {}), value) if nested else value
+    return found
 
 
 def _differences(base: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ from repromatrix.runner.evidence.swept.changes import Found
 from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.probes import ProbeName
 from repromatrix.runner.evidence.swept.records import counted_kinds
-from repromatrix.runner.evidence.swept.triage import TriagedFinding, load_triage
+from repromatrix.runner.evidence.swept.triage import Triage, load_triage
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores
 from repromatrix.runner.execution.ray import connect as ray
@@ -48,10 +48,10 @@ from repromatrix.runner.project import Project
 from repromatrix.runner.text import plural
 from repromatrix.sweep import making, publishing, render
 from repromatrix.sweep.baseline import published_baseline
-from repromatrix.sweep.between import new_probes, next_runs, probes_between
+from repromatrix.sweep.between import lacking, new_probes, probes_between
 from repromatrix.sweep.cells import cheap_probes, chosen_probes, probe_cases
 from repromatrix.sweep.commits import inquiry_of
-from repromatrix.sweep.confirm import confirmed, confirmed_bad
+from repromatrix.sweep.confirm import confirmed
 from repromatrix.sweep.findings import SweepFinding, bad, changes, findings
 from repromatrix.sweep.measure import (
     MeasuredSides,
@@ -194,7 +194,7 @@ def sweep(paths: Paths, options: SweepOptions, console: Console) -> ExitCode:
         if options.commit:
             return _commit(told, options, runner, recipes, (against, release))
         told = confirmed(told, runner, recipes, (against, release))
-        live = confirmed_bad(live, runner, recipes, release)
+        live = confirmed(live, runner, recipes, (release,))
     _print(swept, told, live, options, load_triage(paths.published / published.FOLDER))
     _print_counts(runner, time.monotonic() - began, console)
     return ExitCode.UNBUILDABLE if swept.unbuilt else ExitCode.AS_EXPECTED
@@ -334,7 +334,7 @@ def _print(
     told: Sequence[SweepFinding],
     live: Sequence[SweepFinding],
     options: SweepOptions,
-    triage: Mapping[str, TriagedFinding],
+    triage: Triage,
 ) -> None:
     against, release = swept.names
     listed = 10**6 if options.every else _LISTED
@@ -485,7 +485,7 @@ def _wanted_between(
         name: cases(line.releases[name].chosen, probes)
         for name, probes in new_probes(line, names).items()
     }
-    for name, kinds in next_runs(line, names).items():
+    for name, kinds in lacking(line, names, first=True).items():
         wanted[name] = wanted.get(name, {}) | cases(kinds, probes_between(line, names, name))
     return {name: some for name, some in wanted.items() if some}
 
@@ -504,14 +504,14 @@ def _publish(
         )
         known = published.read_findings(paths.published, folder)
         told = publishing.told(runner, recipes, merged, known)
-    for name, lacking in merged.incomplete.items():
-        console.print(f"{name}: {plural(lacking, 'cell')} to measure; it is left as it was.")
+    for name, cells in merged.incomplete.items():
+        console.print(f"{name}: {plural(cells, 'cell')} to measure; it is left as it was.")
     if not merged.fresh:
         problem = Problem("the sweep", "no release was measured on this machine")
         raise refuse(problem, ExitCode.NOTHING_SELECTED)
     texts = published.texts(paths.published, merged.history, refused, told, folder)
     files.write_all(texts)
     size = sum(len(text) for text in texts.values()) / 1e6
-    number = plural(len(merged.history.releases), "release")
-    console.print(f"{number}, {size:.1f} MB: {paths.shown(paths.published / folder)}")
+    number, where = plural(len(merged.history.releases), "release"), paths.published / folder
+    console.print(f"{number}, {size:.1f} MB: {paths.shown(where)}")
     return ExitCode.AS_EXPECTED

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from repromatrix.runner.errors import Interrupted
-from repromatrix.runner.evidence.swept.changes import Found, ProbeChange
+from repromatrix.runner.evidence.swept.changes import Found, Kind, ProbeChange
 from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.evidence.swept.records import ProbeKey
 from repromatrix.runner.model.case import Case
@@ -42,39 +42,25 @@ def confirmed(
     found: Sequence[SweepFinding],
     runner: SweepRunner,
     recipes: Mapping[str, ModelRecipe],
-    sides: tuple[str, str],
+    sides: Sequence[str],
 ) -> tuple[SweepFinding, ...]:
-    """Return the changes that come again in a process of their own, with both seeds.
+    """Return the findings that come again in a process of their own, with both seeds.
 
-    Of each finding two architectures are asked, on both releases; one that agrees is enough.
-    Raises Interrupted: what was not asked again is neither confirmed nor denied.
+    `sides` are the two releases of changes, or the one on which something does not hold. Of each
+    finding two architectures are asked; one that agrees is enough. Raises Interrupted: what was not
+    asked again is neither confirmed nor denied.
     """
     kept = [*found]
     for again in _again(found, runner, recipes, sides):
-        before, after = (again[name] for name in sides)
+        before, after = again[sides[0]], again[sides[-1]]
         now = {change.after.key: change.kind for change in changes(before, after)}
+        if len(sides) == 1:
+            now = {key: Kind.BROKEN for key, record in after.items() if record.status.is_bad}
         kept = [
             finding
             for finding in kept
             if any(now.get(key) is finding.kind for key in _representatives(finding))
         ]
-    return tuple(kept)
-
-
-def confirmed_bad(
-    found: Sequence[SweepFinding],
-    runner: SweepRunner,
-    recipes: Mapping[str, ModelRecipe],
-    release: str,
-) -> tuple[SweepFinding, ...]:
-    """Return what does not hold on a release again, in a process of its own, with both seeds.
-
-    Raises Interrupted.
-    """
-    kept = [*found]
-    for again in _again(found, runner, recipes, (release,)):
-        now = {key for key, record in again[release].items() if record.status.is_bad}
-        kept = [one for one in kept if not now.isdisjoint(_representatives(one))]
     return tuple(kept)
 
 

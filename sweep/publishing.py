@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-from repromatrix.runner.evidence.swept.changes import Found, what
-from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease, history
-from repromatrix.runner.evidence.swept.probes import BUILD, PROBES
+from repromatrix.runner.evidence.swept.changes import Found, change_of, same_outcome, what
+from repromatrix.runner.evidence.swept.history import (
+    Architecture,
+    ProbeRun,
+    SweepHistory,
+    SweptRelease,
+)
+from repromatrix.runner.evidence.swept.probes import BUILD, PROBES, WEIGHTS
 from repromatrix.runner.evidence.swept.published import (
     BAD_IN_16_BIT,
     BAD_IN_FP32,
@@ -19,16 +25,18 @@ from repromatrix.runner.evidence.swept.published import (
     RefusedType,
 )
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
-from repromatrix.runner.model.observation import Observation
+from repromatrix.runner.model.observation import Observation, signature
 from repromatrix.runner.text import shorten
 from repromatrix.sweep.between import lacking
 from repromatrix.sweep.cells import chosen_probes, code_of, kind_and_probes, probe_cases, records
-from repromatrix.sweep.confirm import confirmed, confirmed_bad, measure_again
+from repromatrix.sweep.confirm import confirmed, measure_again
 from repromatrix.sweep.findings import SweepFinding, bad, changes, findings
 from repromatrix.sweep.making import SweepScope, refused_types
 from repromatrix.sweep.measure import SweepRunner, recipes_there
 from repromatrix.sweep.recipe_files import ModelRecipe
 
+_SIZES = 3.0
+"""How many times another a difference may be that is published as one with it."""
 _Sides = tuple[str, str]
 """An older release, or nothing, and a release."""
 _LONGEST = 200
@@ -294,13 +302,17 @@ def _confirmed(
     sides: _Sides,
 ) -> Iterator[PublishedFinding]:
     against, release = sides
-    if against:
-        some = confirmed(found, runner, recipes, sides)
-    else:
-        some = confirmed_bad(found, runner, recipes, release)
-    for finding in some:
-        row = _row(finding, release, against)
-        yield row._replace(kind=kind) if kind else row
+    for finding in confirmed(found, runner, recipes, [*filter(None, sides)]):
+        yield PublishedFinding(
+            release,
+            against,
+            finding.name,
+            kind or finding.kind,
+            " ".join(finding.kinds),
+            " ".join(finding.probes),
+            shorten(what(finding.changes[0]), _LONGEST),
+            finding.changes[0].telling.place,
+        )
 
 
 def _told_by(line: MergedHistory, *releases: str) -> frozenset[str]:
@@ -346,19 +358,6 @@ def _with_known(
 
 def _either(one: str, other: str) -> str:
     return " ".join(dict.fromkeys((*one.split(), *other.split())))
-
-
-def _row(finding: SweepFinding, release: str, against: str) -> PublishedFinding:
-    return PublishedFinding(
-        release,
-        against,
-        finding.name,
-        finding.kind,
-        " ".join(finding.kinds),
-        " ".join(finding.probes),
-        shorten(what(finding.changes[0]), _LONGEST),
-        finding.changes[0].telling.place,
-    )
 
 
 def _measured(runner: SweepRunner, name: str, scope: SweepScope) -> MeasuredRelease | None:
@@ -415,3 +414,89 @@ def refused(
     for name in line.fresh:
         known |= {one.architecture: one for one in refused_types(runner, name, scope)}
     return tuple(known.values())
+
+
+def history(
+    releases: Sequence[SweptRelease],
+    found: Mapping[str, Found],
+    recipes: Iterable[tuple[str, ...]],
+) -> SweepHistory:
+    """Return the history of a line of releases, in its order.
+
+    `recipes` are the types, classes and homes of the architectures, and the digests of recipes
+    where they are known; one that no release ran is left out. Which were not run on a release is
+    seen from what was found.
+    """
+    ran = {release.name: {key.kind for key in found[release.name]} for release in releases}
+    architectures = {
+        kind: Architecture(kind, class_name, home, first, *recipe)
+        for kind, class_name, home, *recipe in recipes
+        if (first := next((name for name, kinds in ran.items() if kind in kinds), ""))
+    }
+    place = {name: at for at, name in enumerate(ran)}
+    keys = sorted({key for release in releases for key in found[release.name]})
+    lines = {key: [(name, found[name].get(key)) for name in ran] for key in keys}
+    holds = ProbeStatus.HOLDS
+    outcomes = {
+        key: _runs(line, lambda one: one.status is not holds) for key, line in lines.items()
+    }
+    numbers = {
+        key: _runs(line, lambda one: one.status is holds and bool(one.summary), _same_numbers)
+        for key, line in lines.items()
+    }
+    missing = {
+        name: tuple(
+            kind
+            for kind, one in architectures.items()
+            if place[one.first] <= place[name] and kind not in ran[name]
+        )
+        for name in ran
+    }
+    return SweepHistory(
+        releases={
+            one.name: one if one.chosen else one._replace(missing=missing[one.name])
+            for one in releases
+        },
+        architectures=architectures,
+        outcomes={key: runs for key, runs in outcomes.items() if runs},
+        numbers={key: runs for key, runs in numbers.items() if runs},
+    )
+
+
+def _alike(one: ProbeRecord, other: ProbeRecord) -> bool:
+    """Say whether two records can stand for each other: findings are named by what they say.
+
+    Sizes in words may differ, and numbers by a factor of up to `_SIZES`.
+    """
+    if not same_outcome(one, other) or one.place != other.place:
+        return False
+    if one.value is None or other.value is None:
+        return one.value is other.value and signature("", one.why) == signature("", other.why)
+    least, most = sorted(
+        math.inf if math.isnan(size) else size for size in (one.value, other.value)
+    )
+    return most <= _SIZES * least
+
+
+def _same_numbers(before: ProbeRecord, after: ProbeRecord) -> bool:
+    """Say whether two summaries are of the same weights and agree within the tolerance."""
+    is_same = before.summary.get(WEIGHTS) == after.summary.get(WEIGHTS)
+    return is_same and change_of(before, after) is None
+
+
+def _runs(
+    line: Sequence[tuple[str, ProbeRecord | None]],
+    wanted: Callable[[ProbeRecord], bool],
+    same: Callable[[ProbeRecord, ProbeRecord], bool] = _alike,
+) -> tuple[ProbeRun, ...]:
+    """Return the runs of a line; a release on which the probe was not run ends none."""
+    runs: list[ProbeRun | None] = [None]
+    for name, record in line:
+        last = runs[-1]
+        if record is None:
+            continue
+        if last and wanted(record) and same(last.record, record):
+            runs[-1] = last._replace(last=name)
+        else:
+            runs.append(ProbeRun(name, name, record) if wanted(record) else None)
+    return tuple(filter(None, runs))

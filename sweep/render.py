@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from repromatrix.runner.evidence.swept.changes import Kind, ProbeChange, what
+from repromatrix.runner.evidence.swept.changes import Kind, what
 from repromatrix.runner.evidence.swept.probes import BUILD
 from repromatrix.runner.evidence.swept.records import ProbeRecord, ProbeStatus, counted_kinds
-from repromatrix.runner.evidence.swept.triage import TriagedFinding
+from repromatrix.runner.evidence.swept.triage import UNDECIDED, Triage, decided
 from repromatrix.runner.text import join, plural, shorten
 from repromatrix.sweep.findings import SweepFinding
 from repromatrix.sweep.making import MadeRecipes
@@ -16,31 +16,27 @@ from repromatrix.sweep.making import MadeRecipes
 _WIDE = 160
 _NAMED = 6
 """Architectures that a finding names."""
-_HEADS = {
-    Kind.BROKEN: "Broken",
-    Kind.FIXED: "Fixed",
-    Kind.NUMBERS: "Other numbers",
-    Kind.SHAPES: "Other shapes",
-    Kind.OTHER: "Fails otherwise",
-}
 
 
 def told(
     found: Sequence[SweepFinding],
     listed: int,
-    triage: Mapping[str, TriagedFinding] | None = None,
+    triage: Triage | None = None,
 ) -> Iterator[str]:
     """Yield findings as lines, grouped by kind; `listed` is how many of a kind are spelled out."""
     for kind in Kind:
         some = [one for one in found if one.kind is kind]
         if not some:
             continue
-        yield f"{_HEADS[kind]}: {plural(len(some), 'finding')}"
+        yield f"{kind.head}: {plural(len(some), 'finding')}"
         for finding in some[:listed]:
             yield from _lines(finding)
-            if decided := (triage or {}).get(finding.name):
-                case = f" ({decided.case})" if decided.case else ""
-                yield f"      {decided.verdict}: {decided.says}{case}"
+            decisions, undecided = decided(triage or {}, finding.name, finding.kinds)
+            for one in decisions:
+                case = f" ({one.case})" if one.case else ""
+                yield f"      {one.verdict}: {one.says}{case}"
+            if triage and undecided:
+                yield f"      {UNDECIDED}: {join(undecided)}"
         if len(some) > listed:
             yield f"  … and {len(some) - listed} more (--all lists them)"
 
@@ -49,13 +45,9 @@ def _lines(finding: SweepFinding) -> Iterator[str]:
     kinds = finding.kinds
     more = f" and {len(kinds) - _NAMED} more" if len(kinds) > _NAMED else ""
     yield f"  {finding.name}  {counted_kinds(kinds)}: {join(kinds[:_NAMED])}{more}"
-    probes = finding.probes
-    yield f"      {join(probes[:_NAMED])}: {shorten(_placed(finding.changes[0]), _WIDE)}"
-
-
-def _placed(change: ProbeChange) -> str:
-    place = change.telling.place
-    return f"{what(change)} ({place})" if place else what(change)
+    change = finding.changes[0]
+    place = f" ({change.telling.place})" if change.telling.place else ""
+    yield f"      {join(finding.probes[:_NAMED])}: {shorten(what(change) + place, _WIDE)}"
 
 
 def counted(found: Iterable[ProbeRecord]) -> str:

@@ -137,9 +137,6 @@ def _not_shown(told: ScriptSubject) -> RunnerError:
     return RunnerError([problem], ExitCode.NOT_REPRODUCED)
 
 
-# The forms of a script
-
-
 def _forms(told: ScriptSubject, runner: SweepRunner) -> Iterator[ScriptForm]:
     """Yield the ways of writing a script out, the plainest first: the first that shows is taken."""
     if told.change.kind in _COMPARED:
@@ -185,9 +182,6 @@ def _comparing(told: ScriptSubject) -> Iterator[ScriptForm]:
         if is_other:
             filled = told.change.kind is Kind.NUMBERS
             yield ScriptForm(output=name, filled=filled, wanted=one, weights=weights)
-
-
-# The config
 
 
 _SMALL = Limits(seconds=30, memory=1024)
@@ -274,9 +268,6 @@ def _small_change(
     if change is None:
         raise _not_shown(told)
     return small, change
-
-
-# Running
 
 
 def _probed(

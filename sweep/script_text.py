@@ -113,14 +113,10 @@ def text_of(told: ScriptSubject, config: Mapping[str, Any], form: ScriptForm) ->
     helpers = _helpers(main)
     ending = ["", "", 'if __name__ == "__main__":', "    main(*sys.argv[1:])"]
     lines = [*_constants(told, config, form, main), "", "", *helpers, *main, *ending]
-    body = [part for line in lines for part in _laid_out(line)]
+    laid = ((line.lstrip(), line) for line in lines)
+    body = [part for code, line in laid for part in wrapped(code, line.removesuffix(code))]
     parts = [*_block(told, way), *_docstring(told), "", *_imports(told, body), "", *body]
     return "\n".join(parts) + "\n"
-
-
-def _laid_out(line: str) -> Iterator[str]:
-    code = line.lstrip()
-    return wrapped(code, line.removesuffix(code))
 
 
 def way_of(told: ScriptSubject, form: ScriptForm) -> ScriptWay:
@@ -163,9 +159,6 @@ def _shape(act: tuple[str, ...], told: ScriptSubject, form: ScriptForm) -> tuple
     )
 
 
-# The parts
-
-
 def _main(told: ScriptSubject, way: ScriptWay, form: ScriptForm) -> list[str]:
     lines = lines_of(told, way, form)
     casts = HALF in lines and bool(told.change.telling.error)
@@ -192,6 +185,7 @@ def _expanded(
 ) -> Iterator[str]:
     """Put what the recipe has in the place of the placeholders; casts of inputs are made once."""
     output = f".{form.output}" if form.output else "[0]"
+    measured = "logits" if form.output.endswith("logits") else "output"
     special, plain = plain_token(told.recipe.content["config"])
     pads = tuple(pair for pair in _MASKS.items() if pair[0] in told.recipe.content["inputs"])
     floats = [name for name, spec in told.recipe.content["inputs"].items() if _is_float(spec)]
@@ -208,13 +202,9 @@ def _expanded(
             SPECIAL: repr(special),
             PLAIN: str(plain),
             "LACKING": json.dumps(form.lacking),
-            "output_relative_error": _error_name(form),
+            "output_relative_error": f"{measured}_relative_error",
         }
         yield functools.reduce(lambda text, pair: text.replace(*pair), pairs.items(), line)
-
-
-def _error_name(form: ScriptForm) -> str:
-    return f"{'logits' if form.output.endswith('logits') else 'output'}_relative_error"
 
 
 def _inputs(told: ScriptSubject, way: ScriptWay, form: ScriptForm, *, cast: bool) -> Iterator[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
+from typing import Any
 
 from repromatrix.reports.pages.architecture import address_of
 from repromatrix.reports.text import Link, link_to, page_of, shortened, visible
@@ -13,17 +14,10 @@ from repromatrix.runner.evidence.swept.changes import Kind
 from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.published import BAD_IN_16_BIT, BAD_IN_FP32, PublishedFinding
 from repromatrix.runner.evidence.swept.records import counted_kinds
-from repromatrix.runner.evidence.swept.triage import TriagedFinding, TriageVerdict
+from repromatrix.runner.evidence.swept.triage import Triage, TriagedFinding, TriageVerdict, decided
 from repromatrix.runner.text import join, plural
 
 _LONGEST = 240
-_HEADS = {
-    Kind.BROKEN.value: "Broken",
-    Kind.FIXED.value: "Fixed",
-    Kind.NUMBERS.value: "Other numbers",
-    Kind.SHAPES.value: "Other shapes",
-    Kind.OTHER.value: "Fails otherwise",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,13 +29,9 @@ class FindingLine:
     probes: str
     says: str
     place: str
-    verdict: str
-    """What somebody decided; empty where nobody has."""
-    why: str
-    case: Link | None
-    reports: tuple[Link, ...]
-    searched: str
-    """With what reports were looked for in vain; empty where one was found."""
+    decisions: tuple[Mapping[str, Any], ...]
+    undecided: str
+    """The architectures that no decision is about; empty where nothing was decided at all."""
 
     @property
     def counted(self) -> str:
@@ -68,9 +58,10 @@ class ReleaseFindings:
 
     @property
     def says(self) -> str:
-        """The numbers of its findings by kind."""
-        counts = [f"{head.lower()}: {len(lines)}" for head, lines in self.kinds]
-        return ", ".join(counts) or "nothing changed"
+        """How many findings it has, which is not how many architectures, and of which kinds."""
+        number = plural(sum(len(lines) for _, lines in self.kinds), "finding")
+        counts = ", ".join(f"{len(lines)} {head.lower()}" for head, lines in self.kinds)
+        return f"{number}: {counts}" if counts else "nothing changed"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +85,7 @@ class FindingsPage:
 def findings_page(
     history: SweepHistory,
     found: Iterable[PublishedFinding],
-    triage: Mapping[str, TriagedFinding] | None = None,
+    triage: Triage | None = None,
     classes: FindingsPage | None = None,
 ) -> FindingsPage:
     """Return the page; without a history it is empty. `classes` is that of further classes."""
@@ -112,19 +103,17 @@ def findings_page(
         newest=newest,
         live=_live(by_pair.get((newest, ""), []), BAD_IN_16_BIT, triage),
         live_in_fp32=_live(by_pair.get((newest, ""), []), BAD_IN_FP32, triage),
-        decided=_decided(triage.values()),
+        decided=_counted(chain.from_iterable(triage.values())),
         measured=plural(history.built(newest), "architecture"),
         classes=classes if classes and classes.newest else None,
     )
 
 
-def _live(
-    found: Iterable[PublishedFinding], kind: str, triage: Mapping[str, TriagedFinding]
-) -> tuple[FindingLine, ...]:
+def _live(found: Iterable[PublishedFinding], kind: str, triage: Triage) -> tuple[FindingLine, ...]:
     return tuple(_finding(one, triage) for one in found if one.kind == kind)
 
 
-def _decided(triage: Iterable[TriagedFinding]) -> str:
+def _counted(triage: Iterable[TriagedFinding]) -> str:
     counts = Counter(one.verdict for one in triage)
     return join([f"{counts[verdict]} {verdict}" for verdict in TriageVerdict if counts[verdict]])
 
@@ -133,37 +122,45 @@ def _release(
     history: SweepHistory,
     sides: tuple[str, str],
     found: Iterable[PublishedFinding],
-    triage: Mapping[str, TriagedFinding],
+    triage: Triage,
 ) -> ReleaseFindings:
     against, release = sides
-    by_kind: dict[str, list[FindingLine]] = {kind: [] for kind in _HEADS}
+    by_kind: dict[str, list[FindingLine]] = {kind: [] for kind in Kind}
     for one in found:
         by_kind[one.kind].append(_finding(one, triage))
     return ReleaseFindings(
         release=release,
         against=against,
         run=len(history.releases[release].chosen),
-        kinds=tuple((_HEADS[kind], tuple(some)) for kind, some in by_kind.items() if some),
+        kinds=tuple((Kind(kind).head, tuple(some)) for kind, some in by_kind.items() if some),
     )
 
 
-def _finding(one: PublishedFinding, triage: Mapping[str, TriagedFinding]) -> FindingLine:
-    decided = triage.get(one.name)
-    case = decided.case if decided else ""
+def _finding(one: PublishedFinding, triage: Triage) -> FindingLine:
+    kinds = one.architectures.split()
+    decisions, undecided = decided(triage, one.name, kinds)
+    apart = len(decisions) > 1 or bool(undecided)
     return FindingLine(
         name=one.name,
-        architectures=tuple(
-            Link(text=visible(kind), href=address_of(kind)) for kind in one.architectures.split()
-        ),
+        architectures=tuple(Link(text=visible(kind), href=address_of(kind)) for kind in kinds),
         probes=", ".join(one.probes.split()),
         says=shortened(one.what, _LONGEST),
         place=visible(one.place),
-        verdict=decided.verdict.value if decided else "",
-        why=visible(decided.says) if decided else "",
-        case=Link(text=case, href=page_of(case)) if case else None,
-        reports=tuple(map(link_to, decided.reports)) if decided else (),
-        searched=visible("; ".join(decided.searched)) if decided and decided.is_new else "",
+        decisions=tuple(_decision(decision, apart=apart) for decision in decisions),
+        undecided=visible(", ".join(undecided)) if triage else "",
     )
+
+
+def _decision(one: TriagedFinding, *, apart: bool) -> Mapping[str, Any]:
+    """Return what was decided; `about` which architectures, where others have the same name."""
+    return {
+        "verdict": one.verdict.value,
+        "about": visible(", ".join(one.architectures)) if apart else "",
+        "why": visible(one.says),
+        "case": Link(text=one.case, href=page_of(one.case)) if one.case else None,
+        "reports": tuple(map(link_to, one.reports)),
+        "searched": visible("; ".join(one.searched)) if one.is_new else "",
+    }
 
 
 def by_release(page: FindingsPage) -> Mapping[str, ReleaseFindings]:

@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from packaging.version import Version
@@ -16,6 +16,7 @@ from repromatrix.runner.document import Document, Listing, write
 from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.evidence.swept.triage import Triage, decision_of
 from repromatrix.runner.model.families import squashed
 from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.text import plural, shorten
@@ -43,6 +44,8 @@ class SweptAnswer:
     """The newest release on which all these probes hold; empty where there is none."""
     classes: tuple[tuple[str, tuple[ProbeRecord, ...]], ...] = ()
     """Further classes by name, with what does not hold of them and is not in `bad`."""
+    triage: Triage = field(default_factory=dict)
+    """What was decided about findings."""
 
     @property
     def is_known(self) -> bool:
@@ -144,12 +147,14 @@ def listing(answers: Sequence[SweptAnswer]) -> Listing:
     title = "Swept: tiny random models; what needs large values or trained weights does not show."
     entries = []
     for answer in answers:
-        rows = [*map(_shown, answer.bad)]
+        rows = [_shown(record, answer.triage) for record in answer.bad]
         if answer.bad:
             newest = answer.newest_good
             where = f"{newest} is the newest" if newest else "There is no"
             rows.append(f"{where} swept release on which all of them hold.")
-        rows += [f"{name}: {_shown(record)}" for name, bad in answer.classes for record in bad]
+        rows += [
+            f"{name}: {_shown(each, answer.triage)}" for name, bad in answer.classes for each in bad
+        ]
         heading = f"{answer.architecture} ({answer.class_name}): {_summary(answer)}"
         entries.append(Listing(heading, rows))
     return Listing(title, entries)
@@ -160,10 +165,11 @@ def lines(answers: Sequence[SweptAnswer]) -> list[str]:
     return write(Document(parts=[listing(answers)], data=None), "text").splitlines()
 
 
-def _shown(record: ProbeRecord) -> str:
+def _shown(record: ProbeRecord, triage: Triage) -> str:
     place = f" ({record.place})" if record.place else ""
     what = shorten(f"{record.headline}{place}", _WIDE)
-    return f"{DTYPES[record.key.probe]} {record.key.probe} {record.status}: {what}"
+    decided = decision_of(triage, record)
+    return f"{DTYPES[record.key.probe]} {record.key.probe} {record.status}: {what} [{decided}]"
 
 
 def _summary(answer: SweptAnswer) -> str:
@@ -191,23 +197,25 @@ def as_data(answers: Sequence[SweptAnswer]) -> list[Mapping[str, Any]]:
             "class": answer.class_name,
             "level": str(answer.level),
             "rests-on": list(answer.rests_on),
-            "failing": [*map(_failing, answer.bad)],
+            "failing": [_failing(record, answer.triage) for record in answer.bad],
             "holding": answer.holding,
             "unknown": answer.unknown,
             "newest-good": answer.newest_good or None,
             "classes": [
-                {"class": name, "failing": [*map(_failing, bad)]} for name, bad in answer.classes
+                {"class": name, "failing": [_failing(record, answer.triage) for record in bad]}
+                for name, bad in answer.classes
             ],
         }
         for answer in answers
     ]
 
 
-def _failing(record: ProbeRecord) -> Mapping[str, str]:
+def _failing(record: ProbeRecord, triage: Triage) -> Mapping[str, str]:
     return {
         "probe": record.key.probe,
         "precision": DTYPES[record.key.probe],
         "outcome": str(record.status),
         "error": record.headline,
         "where": record.place,
+        "decided": decision_of(triage, record),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -39,7 +40,11 @@ class SweptModels:
         if not models:
             return ()
         from repromatrix.runner.audit import swept as answers  # noqa: PLC0415
+        from repromatrix.runner.evidence.swept.published import FOLDER  # noqa: PLC0415
+        from repromatrix.runner.evidence.swept.triage import load_triage  # noqa: PLC0415
 
         history, classes = self._histories
         kinds = answers.named(history, models)
-        return answers.swept(history, kinds, version, precisions, classes)
+        triage = load_triage(self._paths.published / FOLDER) if kinds else {}
+        swept = answers.swept(history, kinds, version, precisions, classes)
+        return tuple(dataclasses.replace(answer, triage=triage) for answer in swept)

@@ -23,7 +23,8 @@ from repromatrix.runner.evidence.commits import published_commits
 from repromatrix.runner.evidence.fixes import measured_fixes
 from repromatrix.runner.evidence.margins import MarginRow, read_margins
 from repromatrix.runner.evidence.swept.published import CLASSES, FOLDER, read_findings
-from repromatrix.runner.evidence.swept.triage import read_triage, unknown_names
+from repromatrix.runner.evidence.swept.records import architecture_of
+from repromatrix.runner.evidence.swept.triage import contradictions, read_triage, unknown_names
 from repromatrix.runner.judging.lint import crosses, lacking, missing, scrutinise, undecided
 from repromatrix.runner.judging.margins import LEAST, thresholds
 from repromatrix.runner.judging.places import apart, by_place, never_seen
@@ -135,11 +136,16 @@ def _beside_the_cases(paths: Paths, loaded: Project) -> Iterator[Fault]:
             what = "no case names this pair, or depends on this extra"
             yield Problem(paths.shown(path), what, "Remove the file.")
     triage, faults = read_triage(paths.published / FOLDER)
-    found = (read_findings(paths.published, folder) for folder in (FOLDER, CLASSES))
-    findings = {finding.name for finding in chain.from_iterable(found)}
+    findings: dict[str, set[str]] = {}
+    for folder in (FOLDER, CLASSES):
+        for finding in read_findings(paths.published, folder):
+            named = map(architecture_of, finding.architectures.split())
+            findings.setdefault(finding.name, set()).update(named)
+    kinds = {case.stem: case.block.kind.value for case in loaded.cases.values()}
     yield from chain.from_iterable(import_module(name).faults(paths) for name in CHECKED)
     yield from faults
-    yield from unknown_names(triage, findings, {case.stem for case in loaded.cases.values()})
+    yield from unknown_names(triage, findings, kinds)
+    yield from contradictions(paths.published / FOLDER, triage, kinds)
 
 
 def _unexpected_under_torches(loaded: Project, under: Sequence[Judged]) -> Iterator[str]:

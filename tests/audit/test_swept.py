@@ -71,7 +71,7 @@ def test_people_and_programs_are_told_the_same() -> None:
     assert [*lines(found)] == [
         "Swept: tiny random models; what needs large values or trained weights does not show.",
         f"  llama (LlamaForCausalLM): 1 of {number} probes does not hold ({where})",
-        "    bf16 static-bf16 fails: ValueError: size 3 (transformers.m:f)",
+        "    bf16 static-bf16 fails: ValueError: size 3 (transformers.m:f) [undecided]",
         "    5.0.0 is the newest swept release on which all of them hold.",
     ]
     assert as_data(found) == [
@@ -87,6 +87,7 @@ def test_people_and_programs_are_told_the_same() -> None:
                     "outcome": "fails",
                     "error": "ValueError: size 3",
                     "where": "transformers.m:f",
+                    "decided": "undecided",
                 }
             ],
             "holding": found[0].holding,
@@ -112,8 +113,8 @@ def test_a_further_class_is_told_of_where_it_does_what_its_architecture_does_not
     (other,) = swept(HISTORY, ["llama"], "4.49.0", BF16, classes)
 
     assert [name for name, _ in found.classes] == ["LlamaModel"]
-    assert [*lines([found])][-1] == (
-        "    LlamaModel: bf16 autocast-bf16 fails: ValueError: no way (transformers.m:f)"
+    assert [*lines([found])][-1].endswith(
+        "LlamaModel: bf16 autocast-bf16 fails: ValueError: no way (transformers.m:f) [undecided]"
     )
     assert as_data([found])[0]["classes"] == [
         {
@@ -125,6 +126,7 @@ def test_a_further_class_is_told_of_where_it_does_what_its_architecture_does_not
                     "outcome": "fails",
                     "error": "ValueError: no way",
                     "where": "transformers.m:f",
+                    "decided": "undecided",
                 }
             ],
         }

@@ -11,11 +11,12 @@ from swept import LINE, line, numbers, record
 from repromatrix.reports.build import render
 from repromatrix.reports.site import Published, SweptSite
 from repromatrix.runner.compare.snapshots import SnapshotRecord
-from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease, history
+from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease
 from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
 from repromatrix.runner.evidence.swept.records import ProbeStatus
 from repromatrix.runner.model.observation import Failed
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision
+from repromatrix.sweep.publishing import history
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,13 @@ from repromatrix.reports.site import Published, SweptSite
 from repromatrix.runner.compare.diff import CellChange
 from repromatrix.runner.compare.snapshots import Changed, SnapshotRecord
 from repromatrix.runner.evidence.history import HistoryAnswer, HistoryKey, HistoryPoint, MainHistory
-from repromatrix.runner.evidence.swept.history import SweptRelease, history
+from repromatrix.runner.evidence.swept.history import SweptRelease
 from repromatrix.runner.evidence.swept.published import PublishedFinding, RefusedType
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.evidence.swept.triage import TriagedFinding, TriageVerdict
 from repromatrix.runner.model.observation import Failed, Observation
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
+from repromatrix.sweep.publishing import history
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,12 +92,15 @@ def hostile_sweep() -> SweptSite:
         findings=(finding,),
         refused=(RefusedType(HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
         triage={
-            HOSTILE: TriagedFinding(
-                name=HOSTILE,
-                verdict=TriageVerdict.BUG,
-                says=HOSTILE,
-                case="x",
-                reports=(HOSTILE,),
+            HOSTILE: (
+                TriagedFinding(
+                    name=HOSTILE,
+                    verdict=TriageVerdict.BUG,
+                    says=HOSTILE,
+                    architectures=(HOSTILE.replace(" ", ""),),
+                    case="x",
+                    reports=(HOSTILE,),
+                ),
             )
         },
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease, history
+from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.sweep.publishing import history
 
 LINE = ("4.49.0", "4.50.0", "4.51.0", "5.0.0")
 RECIPES = [("gptj", "GPTJForCausalLM", "4.49.0"), ("llama", "LlamaForCausalLM", "4.49.0")]

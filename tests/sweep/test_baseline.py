@@ -7,7 +7,7 @@ from swept import RECIPES, numbers, record
 from tiny_recipes import CONTENT
 
 from repromatrix.runner.evidence.swept.changes import Found
-from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease, history
+from repromatrix.runner.evidence.swept.history import SweepHistory, SweptRelease
 from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.model.cell import Environment, Source
@@ -17,6 +17,7 @@ from repromatrix.sweep.baseline import (
     to_measure,
 )
 from repromatrix.sweep.cells import code_of, probe_cases
+from repromatrix.sweep.publishing import history
 from repromatrix.sweep.recipe_files import ModelRecipe
 
 HOLDS, FAILS, SKIPPED = ProbeStatus.HOLDS, ProbeStatus.FAILS, ProbeStatus.SKIPPED

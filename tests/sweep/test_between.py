@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from swept import RECIPES, record
 
 from repromatrix.runner import files, project
-from repromatrix.runner.evidence.swept.history import SweptRelease, history
+from repromatrix.runner.evidence.swept.history import SweptRelease
 from repromatrix.runner.evidence.swept.probes import PROBES
 from repromatrix.runner.evidence.swept.published import read_findings, read_history, texts
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeStatus
 from repromatrix.runner.paths import Paths
-from repromatrix.sweep.between import lacking, new_probes, next_runs, probes_between
+from repromatrix.sweep.between import lacking, new_probes, probes_between
 from repromatrix.sweep.measure import releases_of
+from repromatrix.sweep.publishing import history
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,18 +57,18 @@ def swept(**failing: str) -> SweepHistory:
 def test_only_what_differs_is_run_on_the_newest_release_between() -> None:
     known = swept(v4_50_0="hh", v4_51_0="fh")
 
-    assert next_runs(known, RELEASES) == {"4.50.2": ["llama"]}
+    assert lacking(known, RELEASES, first=True) == {"4.50.2": ["llama"]}
     assert lacking(known, RELEASES) == {"4.50.1": ["llama"], "4.50.2": ["llama"]}
 
 
 def test_a_gap_is_closed_where_the_newest_does_as_the_older_side() -> None:
-    assert next_runs(swept(v4_50_0="hh", v4_50_2="h-", v4_51_0="fh"), RELEASES) == {}
+    assert lacking(swept(v4_50_0="hh", v4_50_2="h-", v4_51_0="fh"), RELEASES, first=True) == {}
 
 
 def test_a_gap_becomes_smaller_where_the_newest_does_as_the_newer_side() -> None:
     known = swept(v4_50_0="hh", v4_50_2="f-", v4_51_0="fh")
 
-    assert next_runs(known, RELEASES) == {"4.50.1": ["llama"]}
+    assert lacking(known, RELEASES, first=True) == {"4.50.1": ["llama"]}
 
 
 def test_what_was_not_run_between_is_taken_from_neither_side(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_what_was_not_run_between_is_taken_from_neither_side(tmp_path: Path) -> 
     assert again.releases["4.50.2"].chosen == ("llama",)
     assert again.measured("gptj") == ("4.50.0", "4.51.0")
     assert again.record(ProbeKey("gptj", "static"), "4.50.2") is None
-    assert next_runs(again, RELEASES) == {"4.50.1": ["llama"], "4.50.2": ["gptj"]}
+    assert lacking(again, RELEASES, first=True) == {"4.50.1": ["llama"], "4.50.2": ["gptj"]}
 
 
 def test_an_architecture_is_whole_or_not_run() -> None:

@@ -162,15 +162,20 @@ def test_other_numbers_are_a_finding_of_each_architecture() -> None:
 
     assert [one.kinds for one in folded] == [("llama",), ("opt",)]
     decided = TriagedFinding(
-        name=folded[0].name, verdict=TriageVerdict.INTENDED, says="A scale.", case="toy"
+        name=folded[0].name,
+        verdict=TriageVerdict.INTENDED,
+        says="A scale.",
+        architectures=("llama",),
+        case="toy",
     )
-    assert list(told(folded, 1, {decided.name: decided})) == [
+    assert list(told(folded, 1, {decided.name: (decided,)})) == [
         "Other numbers: 2 findings",
         f"  {folded[0].name}  1 architecture: llama",
         "      outputs-fp32: relative difference 0.5",
         "      intended: A scale. (toy)",
         "  … and 1 more (--all lists them)",
     ]
+    assert [*told(folded, 2, {decided.name: (decided,)})][-1] == "      undecided: opt"
 
 
 def test_what_is_bad_in_16_bit_leaves_out_what_computes_in_fp32() -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from swept import LINE, line, record
 from tiny_recipes import CONTENT
 
-from repromatrix.runner.evidence.swept.history import SweptRelease, history
+from repromatrix.runner.evidence.swept.history import SweptRelease
 from repromatrix.runner.evidence.swept.probes import DTYPES, PROBES
 from repromatrix.runner.evidence.swept.published import PublishedFinding
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeStatus
 from repromatrix.sweep.cells import probe_cases
-from repromatrix.sweep.publishing import MeasuredRelease, merged, told
+from repromatrix.sweep.publishing import MeasuredRelease, history, merged, told
 from repromatrix.sweep.recipe_files import ModelRecipe
 
 if TYPE_CHECKING:
@@ -152,8 +152,7 @@ def test_a_recipe_that_was_made_anew_is_published_once_the_whole_line_was_measur
 def confirming(monkeypatch: pytest.MonkeyPatch, confirm: Callable[..., list[SweepFinding]]) -> None:
     """Let nothing be measured again, and findings be confirmed by a function."""
     monkeypatch.setattr("repromatrix.sweep.publishing.measure_again", lambda *_: None)
-    for name in ("confirmed", "confirmed_bad"):
-        monkeypatch.setattr(f"repromatrix.sweep.publishing.{name}", confirm)
+    monkeypatch.setattr("repromatrix.sweep.publishing.confirmed", confirm)
 
 
 def test_findings_about_probes_that_were_not_run_stay_as_they_were_published(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from repromatrix.runner.evidence.swept.probes import WEIGHTS
+from repromatrix.runner.evidence.swept.probes import RAW, WEIGHTS
 from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
+from repromatrix.runner.model.observation import signature
 
 Found = Mapping[ProbeKey, ProbeRecord]
 """What all probes found on one release."""
@@ -16,6 +18,7 @@ Found = Mapping[ProbeKey, ProbeRecord]
 TOLERANCE = {"fp32": 1e-4, "bf16": 2e-2}
 """Relative differences of a summary that count as equal, by the dtype of the probe: another order
 of additions, not another result."""
+_MODELS = "transformers.models."
 _SHARE = 1e-6
 """Shares of finite values this close are equal: published ones have six digits."""
 
@@ -30,6 +33,12 @@ class Kind(StrEnum):
     SHAPES = "shapes"
     OTHER = "fails otherwise"
     """It fails on both, and not in the same way."""
+
+    @property
+    def head(self) -> str:
+        """What stands above findings of it."""
+        changed = self in {Kind.NUMBERS, Kind.SHAPES}
+        return f"Other {self.value}" if changed else self.value.capitalize()
 
 
 class ProbeChange(NamedTuple):
@@ -65,14 +74,6 @@ def change_of(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
 def same_outcome(before: ProbeRecord, after: ProbeRecord) -> bool:
     """Say whether two records that do not hold say the same, sizes and places aside."""
     return (before.status, before.signature) == (after.status, after.signature)
-
-
-def same_numbers(before: ProbeRecord, after: ProbeRecord) -> bool:
-    """Say whether two summaries are of the same weights and agree within the tolerance."""
-    return (
-        before.summary.get(WEIGHTS) == after.summary.get(WEIGHTS)
-        and _numbers(before, after) is None
-    )
 
 
 def _numbers(before: ProbeRecord, after: ProbeRecord) -> ProbeChange | None:
@@ -125,3 +126,47 @@ def _shape_words(record: ProbeRecord) -> str:
     return ", ".join(
         f"{name} {one['shape']}" for name, one in record.summary.items() if name != WEIGHTS
     )
+
+
+def name_of(kind: Kind, cause: str) -> str:
+    """Return what a finding is called: the kind, and 8 hexadecimal digits."""
+    return f"{kind.value.partition(' ')[0]}-{hashlib.sha256(cause.encode()).hexdigest()[:8]}"
+
+
+def names_of(record: ProbeRecord) -> tuple[str, ...]:
+    """Return how findings are called about what does not hold, as it breaks, goes on and ends."""
+    cause = cause_of(ProbeChange(Kind.BROKEN, record, record))
+    return tuple(name_of(kind, cause) for kind in (Kind.BROKEN, Kind.OTHER, Kind.FIXED))
+
+
+def cause_of(change: ProbeChange) -> str:
+    """Return what changes of the same cause have in common.
+
+    An exception in code that models share is known by its place, one in the file of a model by its
+    words and by the function without the name of the model: most of those files are copies of each
+    other. That weights in 16 bit refuse inputs in fp32 is one cause wherever it happens. Numbers
+    are a matter of each architecture with all its classes, whatever their size.
+    Only what is published counts: what was measured and what was read again have one name.
+    """
+    record = change.telling.shortened
+    architecture = record.key.architecture
+    if record.key.probe in RAW:
+        return f"{record.key.probe}: {record.signature or record.why}"
+    if change.kind in {Kind.NUMBERS, Kind.SHAPES}:
+        return f"{change.kind}: {architecture}"
+    if record.value is not None:
+        return f"{record.key.probe}: {architecture}"
+    if not record.error:
+        return f"{record.key.probe}{signature('', record.why)}"
+    if record.place and not record.place.startswith(_MODELS):
+        return f"{record.error} in {record.place}"
+    return f"{record.signature}{_function(record.place)}"
+
+
+def _function(place: str) -> str:
+    """Return ` in SelfAttention.forward` for `transformers.models.clvp.modeling_clvp:ClvpSelf…`."""
+    module, _, function = place.partition(":")
+    model = module.removeprefix(_MODELS).partition(".")[0].replace("_", "")
+    if function.lower().startswith(model):
+        function = function[len(model) :]
+    return f" in {function}" if function else ""

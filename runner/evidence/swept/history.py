@@ -5,9 +5,8 @@ What holds is not written down, as nearly everything does.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import pairwise
@@ -17,8 +16,6 @@ from repromatrix.runner.evidence.swept.changes import (
     Found,
     ProbeChange,
     change_of,
-    same_numbers,
-    same_outcome,
 )
 from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES
 from repromatrix.runner.evidence.swept.records import (
@@ -27,10 +24,6 @@ from repromatrix.runner.evidence.swept.records import (
     ProbeStatus,
     architecture_of,
 )
-from repromatrix.runner.model.observation import signature
-
-_SIZES = 3.0
-"""How many times another a difference may be that is published as one with it."""
 
 
 class ProbeRun(NamedTuple):
@@ -218,93 +211,3 @@ class SweepHistory:
 def _held(key: ProbeKey) -> ProbeRecord:
     """Return that a probe holds: most do, on every release."""
     return ProbeRecord(key=key, status=ProbeStatus.HOLDS)
-
-
-def history(
-    releases: Sequence[SweptRelease],
-    found: Mapping[str, Found],
-    recipes: Iterable[tuple[str, ...]],
-) -> SweepHistory:
-    """Return the history of a line of releases, in its order.
-
-    `recipes` are the types, classes and homes of the architectures, and the digests of recipes
-    where they are known; one that no release ran is left out. Which were not run on a release is
-    seen from what was found.
-    """
-    ran = {release.name: {key.kind for key in found[release.name]} for release in releases}
-    architectures = {
-        kind: Architecture(kind, class_name, home, first, *recipe)
-        for kind, class_name, home, *recipe in recipes
-        if (first := next((name for name, kinds in ran.items() if kind in kinds), ""))
-    }
-    place = {name: at for at, name in enumerate(ran)}
-    releases = [
-        release._replace(
-            missing=tuple(
-                kind
-                for kind, one in architectures.items()
-                if place[one.first] <= place[release.name] and kind not in ran[release.name]
-            )
-        )
-        if not release.chosen
-        else release
-        for release in releases
-    ]
-    keys = dict.fromkeys(key for release in releases for key in found[release.name])
-    outcomes: dict[ProbeKey, tuple[ProbeRun, ...]] = {}
-    numbers: dict[ProbeKey, tuple[ProbeRun, ...]] = {}
-    for key in sorted(keys):
-        line = [(name, found[name].get(key)) for name in ran]
-        if runs := tuple(_runs(line, _outcome, _alike)):
-            outcomes[key] = runs
-        if runs := tuple(_runs(line, _numbers, same_numbers)):
-            numbers[key] = runs
-    return SweepHistory(
-        releases={release.name: release for release in releases},
-        architectures=architectures,
-        outcomes=outcomes,
-        numbers=numbers,
-    )
-
-
-def _outcome(record: ProbeRecord) -> bool:
-    return record.status is not ProbeStatus.HOLDS
-
-
-def _alike(one: ProbeRecord, other: ProbeRecord) -> bool:
-    """Say whether two records can stand for each other: findings are named by what they say.
-
-    Sizes in words may differ, and numbers by a factor of up to `_SIZES`.
-    """
-    if not same_outcome(one, other) or one.place != other.place:
-        return False
-    if one.value is None or other.value is None:
-        return one.value is other.value and signature("", one.why) == signature("", other.why)
-    least, most = sorted(
-        math.inf if math.isnan(size) else size for size in (one.value, other.value)
-    )
-    return most <= _SIZES * least
-
-
-def _numbers(record: ProbeRecord) -> bool:
-    return record.status is ProbeStatus.HOLDS and bool(record.summary)
-
-
-def _runs(
-    line: Sequence[tuple[str, ProbeRecord | None]],
-    wanted: Callable[[ProbeRecord], bool],
-    same: Callable[[ProbeRecord, ProbeRecord], bool],
-) -> Iterator[ProbeRun]:
-    """Yield the runs of a line; a release on which the probe was not run ends none."""
-    run: ProbeRun | None = None
-    for name, record in line:
-        if record is None:
-            continue
-        if run and wanted(record) and same(run.record, record):
-            run = run._replace(last=name)
-            continue
-        if run:
-            yield run
-        run = ProbeRun(name, name, record) if wanted(record) else None
-    if run:
-        yield run

@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from repromatrix.runner.evidence.swept.records import ProbeKey, ProbeRecord, ProbeStatus
 from repromatrix.runner.evidence.swept.triage import (
     TriagedFinding,
     TriageVerdict,
+    contradictions,
+    decided,
+    decision_of,
     read_triage,
     unknown_names,
 )
@@ -18,10 +22,24 @@ if TYPE_CHECKING:
 GOOD = """["broken-1"]
 verdict = "by design"
 says = "The processor casts."
+architectures = ["llama"]
 case = "toy"
 reports = ["https://github.com/huggingface/transformers/issues/1"]
 searched = ["toy bf16"]
 """
+
+TWO = """[["broken-1"]]
+verdict = "bug"
+says = "A bias is lost."
+architectures = ["llama"]
+[["broken-1"]]
+verdict = "artefact"
+says = "The tiny model is too small."
+architectures = ["gptj"]
+"""
+BUG = TriagedFinding(name="broken-1", verdict=TriageVerdict.BUG, says="It errs.")
+MEANT = TriageVerdict.BY_DESIGN
+WHERE = "reports/published/sweep/"
 
 
 def told(folder: Path, text: str) -> list[str]:
@@ -33,13 +51,16 @@ def test_a_decision_is_read_by_the_name_of_its_finding(tmp_path: Path) -> None:
     assert read_triage(tmp_path) == ({}, [])
     assert told(tmp_path, GOOD) == []
     assert read_triage(tmp_path)[0] == {
-        "broken-1": TriagedFinding(
-            name="broken-1",
-            verdict=TriageVerdict.BY_DESIGN,
-            says="The processor casts.",
-            case="toy",
-            reports=("https://github.com/huggingface/transformers/issues/1",),
-            searched=("toy bf16",),
+        "broken-1": (
+            TriagedFinding(
+                name="broken-1",
+                verdict=TriageVerdict.BY_DESIGN,
+                says="The processor casts.",
+                architectures=("llama",),
+                case="toy",
+                reports=("https://github.com/huggingface/transformers/issues/1",),
+                searched=("toy bf16",),
+            ),
         )
     }
 
@@ -47,7 +68,7 @@ def test_a_decision_is_read_by_the_name_of_its_finding(tmp_path: Path) -> None:
 def test_every_fault_of_a_decision_is_named(tmp_path: Path) -> None:
     wrong = "[x]\nverdict = 'bad'\nsays = 'no'\nsay = 1\nreports = 'a'\nsearched = [1]\ncase = 1"
     keys, verdicts = (
-        "case, reports, says, searched, verdict",
+        "architectures, case, mechanism, reports, says, searched, verdict",
         "bug, regression, intended, by design, artefact",
     )
 
@@ -69,18 +90,65 @@ def test_every_fault_of_a_decision_is_named(tmp_path: Path) -> None:
 
 
 def test_a_decision_about_nothing_is_refused(tmp_path: Path) -> None:
-    told(tmp_path, GOOD)
-    triage = read_triage(tmp_path)[0]
+    def faults(text: str, had: set[str], *cases: str) -> list[str]:
+        told(tmp_path, text)
+        some = unknown_names(read_triage(tmp_path)[0], {"broken-1": had}, dict.fromkeys(cases, ""))
+        return [str(one).removeprefix(f"{WHERE}triage.toml: broken-1") for one in some]
 
-    assert [*unknown_names(triage, {"broken-1"}, {"toy"})] == []
-    assert len([*unknown_names(triage, {"broken-2"}, {"other"})]) == 2
+    assert faults(GOOD, {"llama", "gptj"}, "toy") == []
+    assert faults(GOOD, {"gptj"}) == [
+        ": architectures: it names llama. It was found in gptj.",
+        ": case: there is no case 'toy'.",
+    ]
+    assert faults(GOOD, set()) == [": no published finding is called so. Take the decision out."]
+    (twice,) = faults(TWO.replace("gptj", "llama"), {"llama"})
+    assert twice.startswith(": architectures: it names none, or the same one in two decisions.")
+
+
+def test_an_architecture_that_no_decision_names_is_undecided(tmp_path: Path) -> None:
+    told(tmp_path, TWO)
+    triage = read_triage(tmp_path)[0]
+    bug, artefact = triage["broken-1"]
+
+    assert decided(triage, "broken-1", ["llama", "gptj"]) == ((bug, artefact), ())
+    assert decided(triage, "broken-1", ["gptj:GPTJModel", "opt"]) == ((artefact,), ("opt",))
+    assert decided(triage, "broken-2", ["llama"]) == ((), ("llama",))
+
+
+def test_what_does_not_hold_has_the_decision_about_its_finding() -> None:
+    key = ProbeKey("llama", "tied")
+    record = ProbeRecord(key=key, status=ProbeStatus.FAILS, error="E", message="no", place="a:b")
+    other = dataclasses.replace(record, key=ProbeKey("opt", "tied"))
+    triage = {"broken-b034bf87": (dataclasses.replace(BUG, architectures=("llama",)),)}
+
+    assert decision_of(triage, record) == "broken-b034bf87: bug"
+    assert decision_of(triage, other) == "undecided"
+
+
+def test_cases_and_decisions_are_what_the_table_says_of_their_mechanism(tmp_path: Path) -> None:
+    table = '[fft]\nverdict = "bug"\nsays = "No kernel."\ncases = ["fnet", "autoformer"]\n'
+    (tmp_path / "mechanisms.toml").write_text(table)
+    bug = dataclasses.replace(BUG, case="fnet", mechanism="fft")
+
+    def faults(decision: TriagedFinding, fnet: str = "bug") -> list[str]:
+        kinds = {"fnet": fnet, "autoformer": "bug", "toy": "policy"}
+        some = contradictions(tmp_path, {"broken-1": (decision,)}, kinds)
+        return [str(one).removeprefix(WHERE).removesuffix(" Say the same in both.") for one in some]
+
+    assert faults(bug) == []
+    assert faults(bug, fnet="policy") == ["mechanisms.toml: fft: cases: fnet is policy, not bug."]
+    for change, what in (
+        ({"mechanism": ""}, "bug and mechanism '' are not bug and 'fft'"),
+        ({"verdict": MEANT}, "by design and mechanism 'fft' are not bug and 'fft'"),
+        ({"case": "toy", "mechanism": ""}, "bug and mechanism '' are not policy and ''"),
+        ({"case": "", "mechanism": "ftt"}, "bug and mechanism 'ftt' are not bug and 'ftt'"),
+    ):
+        assert faults(dataclasses.replace(bug, **change)) == [f"triage.toml: broken-1: {what}."]
 
 
 def test_an_error_is_new_where_reports_were_looked_for_and_none_was_found() -> None:
-    bug = TriagedFinding(name="broken-1", verdict=TriageVerdict.BUG, says="It errs.")
-    looked = dataclasses.replace(bug, searched=("toy bf16",))
+    looked = dataclasses.replace(BUG, searched=("toy bf16",))
     known = dataclasses.replace(looked, reports=("https://github.com/a/b/issues/1",))
     meant = dataclasses.replace(looked, verdict=TriageVerdict.INTENDED)
 
-    assert [one.is_new for one in (bug, looked, known, meant)] == [False, True, False, False]
-    assert [one.cause for one in (bug, dataclasses.replace(bug, case="toy"))] == ["It errs.", "toy"]
+    assert [one.is_new for one in (BUG, looked, known, meant)] == [False, True, False, False]
