@@ -225,10 +225,15 @@ def _line(
     status_on = {name: record.status for name, record in line}
     for status, some in groupby(releases, key=status_on.get):
         names = [*some]
-        record = by_release.get(names[0])
-        said = record is not None and status is not ProbeStatus.HOLDS
-        told = shortened(record.headline, _LONGEST) if record and said else ""
         words, glyph, shade = _LOOKS[status]
+        # One cell, but each part of it with its own numbers.
+        parts = [(_span([*each]), record) for record, each in groupby(names, key=by_release.get)]
+        said = [
+            (span, shortened(record.headline, _LONGEST), visible(record.place))
+            for span, record in parts
+            if record and status is not ProbeStatus.HOLDS
+        ]
+        told = "; ".join(f"{what} ({span})" if said[1:] else what for span, what, _ in said)
         stretches.append(
             Stretch(
                 releases=_span(names),
@@ -238,8 +243,7 @@ def _line(
                 told=f"{words}: {told}" if told else words,
             )
         )
-        if record and told:
-            messages.append((f"{_span(names)}: {words}", told, visible(record.place)))
+        messages += [(f"{span}: {words}", what, place) for span, what, place in said if what]
     return ProbeLine(
         name=key.probe,
         dtype=DTYPES[key.probe],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from example_site import FINDINGS, HISTORY
 from one_case import ENVIRONMENTS, a_case, judged
+from swept import line, record
 
 from repromatrix.reports.build import render
 from repromatrix.reports.pages.architecture import architectures, architectures_page
@@ -36,3 +37,28 @@ def test_a_site_without_a_sweep_says_so_and_has_no_line_on_its_first_page(tmp_pa
 
     assert b"Nothing has been swept yet" in (tmp_path / "architectures.html").read_bytes()
     assert b'class="swept"' not in (tmp_path / "index.html").read_bytes()
+
+
+def test_a_cell_of_several_releases_tells_the_numbers_of_each_part() -> None:
+    far, near = (
+        dataclasses.replace(
+            record("llama", "long-padded", ProbeStatus.DIFFERS), value=size, why=f"error {size}"
+        )
+        for size in (1.0, 0.04)
+    )
+    (found,) = architectures(line([far], [near], [near]), {})[0].bad
+
+    assert [(one.width, one.told) for one in found.stretches] == [
+        (3, "differs: error 1.0 (4.49.0); error 0.04 (4.50.0 to 4.51.0)")
+    ]
+    assert found.messages == (
+        ("4.49.0: differs", "error 1.0", ""),
+        ("4.50.0 to 4.51.0: differs", "error 0.04", ""),
+    )
+
+
+def test_findings_of_a_release_are_counted_apart_from_its_architectures() -> None:
+    two = [FINDINGS[0], FINDINGS[0]._replace(name="fixed-9", kind="fixed")]
+    step = findings_page(HISTORY, two).releases[1]
+
+    assert (step.changed, step.says) == (1, "2 findings: 1 broken, 1 fixed")
