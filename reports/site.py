@@ -288,8 +288,8 @@ class Site:
         # A decision names a script; its variants have pages.
         pages = {stem_of(name): name for name in reversed([*self.survey.cases])}
         triage = {
-            name: replace(one, case=pages.get(one.case, one.case))
-            for name, one in swept.triage.items()
+            name: tuple(replace(one, case=pages.get(one.case, one.case)) for one in decisions)
+            for name, decisions in swept.triage.items()
         }
         further = findings_page(classes.history, classes.findings, triage)
         return findings_page(swept.history, swept.findings, triage, further)
