@@ -40,7 +40,6 @@ UV = "Its calls of uv have their limits."
 RAY_ENDS_IT = "Ray has limits of its own here: `_PATIENCE` shortens some, `patience` adds to one."
 
 ALLOWED = {
-    "bisect/releases.py: thread.join()": "A build has its limits, and `end_all` ends it.",
     "cli/lock.py: ThreadPoolExecutor(_AT_ONCE)": UV,
     "cli/lock.py: future.result()": UV,
     "cli/report.py: ThreadPoolExecutor(1)": "It reads files of the checkout.",

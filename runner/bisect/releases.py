@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from packaging.version import Version
@@ -25,8 +23,6 @@ from repromatrix.runner.bisect.search import (
     look,
     served,
 )
-from repromatrix.runner.environments import building
-from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, Interrupted
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms, not_built
@@ -40,7 +36,7 @@ from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 from repromatrix.runner.model.requirements import holds
 from repromatrix.runner.planning.selection import Selection
-from repromatrix.runner.project import Project, recipe
+from repromatrix.runner.project import Project
 
 
 def judged(known: Mapping[Cell, Observation]) -> dict[Cell, Observation]:
@@ -270,11 +266,8 @@ def together(findings: Iterable[Finding]) -> ExitCode:
     return ExitCode.UNDECIDED if ExitCode.UNDECIDED in codes else ExitCode.AS_EXPECTED
 
 
-RunCells = Callable[[str, Sequence[Cell], Sequence[str]], Iterable[Observation]]
-"""Runs cells of an environment; the last argument names those that may be run next.
-
-A cell that is missing from what it returns could not be run.
-"""
+RunCells = Callable[[str, Sequence[Cell]], Iterable[Observation]]
+"""Runs cells of an environment; one that is missing from what it returns could not be run."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -285,18 +278,9 @@ class ReleaseRuns:
     terms: Terms
     store: Store
     audience: RunListener
-    ahead: bool = False
-    """Whether to build what may be run next meanwhile."""
-    builders: list[threading.Thread] = field(default_factory=list)
 
-    def __call__(
-        self, environment: str, cells: Sequence[Cell], following: Sequence[str]
-    ) -> Iterable[Observation]:
+    def __call__(self, environment: str, cells: Sequence[Cell]) -> Iterable[Observation]:
         """Run cells and return what they did; raises Interrupted once that is stored."""
-        for name in dict.fromkeys(following) if self.ahead else ():
-            thread = threading.Thread(target=self._build, args=(name,), daemon=True)
-            self.builders.append(thread)
-            thread.start()
         selection = Selection(
             cases=frozenset(cell.case for cell in cells),
             environments=frozenset([environment]),
@@ -315,17 +299,6 @@ class ReleaseRuns:
             reason = tally.unbuilt[environment]
             return not_built(cells, self.project.cases, reason, self.terms.run)
         return tuple(tally.rows.values())
-
-    def _build(self, name: str) -> None:
-        # If it fails here, the run that needs it says why.
-        with contextlib.suppress(UnbuildableError):
-            building.build(self.project.paths, recipe(self.project, name))
-
-    def finish(self) -> None:
-        """Wait for what is being built ahead: a half-built folder would be built again."""
-        for thread in self.builders:
-            # Its build has its own limits, and `end_all` ends it.
-            thread.join()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -365,23 +338,10 @@ class ReleaseSearches:
                 for search, asking in still
                 if served(asking, environment)
             ]
-            rows = run(environment, cells, tuple(self._following(still, environment)))
+            rows = run(environment, cells)
             self.known.update((row.cell, row) for row in rows)
             self.ran[environment] = cells
             self.silent.update(cell for cell in cells if cell not in self.known)
-
-    def _following(
-        self, still: Sequence[tuple[Search, Open[str]]], environment: str
-    ) -> Iterator[str]:
-        """Yield what is run next if the environment is bad, and if it is good."""
-        for search, asking in still:
-            place = asking.question.point
-            for result in (Answer.YES, Answer.NO):
-                if search.names[place] == environment:
-                    answers = {**asking.answers, place: result}
-                    step = look(len(search.axis), answers, search.sought)
-                    if isinstance(step, SearchQuestion):
-                        yield search.names[step.point]
 
     def findings(self) -> tuple[Finding, ...]:
         """Return how far every search came."""

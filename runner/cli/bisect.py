@@ -91,7 +91,6 @@ class BisectOptions:
     any_failure: cli.AnyFailure = False
     rerun: cli.Rerun = False
     evidence_only: Annotated[bool, "Answer from existing evidence, and run nothing."] = False
-    ahead: Annotated[bool, "Build both environments that may be next while one runs."] = False
     sandbox: cli.Sandbox = None
 
 
@@ -246,13 +245,11 @@ def _run(
             terms=_terms(loaded, options),
             store=store,
             audience=SearchProgress(console),
-            ahead=options.ahead,
         )
         try:
             asking.go(runs)
         except Interrupted:
             return False
-        runs.finish()
         return True
 
 

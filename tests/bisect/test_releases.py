@@ -67,9 +67,9 @@ def all_searches(corpus: Project, edge: Edge) -> list[Search]:
     ]
 
 
-def replayed(known: Known) -> Callable[[str, Sequence[Cell], Sequence[str]], list[Observation]]:
+def replayed(known: Known) -> Callable[[str, Sequence[Cell]], list[Observation]]:
     """Return runs that say what was published: the same answers, counted as runs."""
-    return lambda _environment, cells, _following: [known[cell] for cell in cells]
+    return lambda _environment, cells: [known[cell] for cell in cells]
 
 
 def from_nothing(search: Search, known: Known) -> Finding:
@@ -337,7 +337,7 @@ def test_an_interrupted_search_keeps_what_it_learned_and_goes_on_from_there() ->
     search = unhinted(search)
     runs: list[str] = []
 
-    def run(environment: str, cells: Sequence[Cell], _: Sequence[str]) -> Iterable[Observation]:
+    def run(environment: str, cells: Sequence[Cell]) -> Iterable[Observation]:
         if len(runs) == 2:
             raise Interrupted
         runs.append(environment)
@@ -358,27 +358,9 @@ def test_an_environment_of_which_nothing_comes_back_is_asked_once() -> None:
     search, known = history("nnyyyy", case(BREAKS), environments(*RELEASES))
     asking = ReleaseSearches(searches=[unhinted(search)], known={})
     silent = search.cell(2)
-    asking.go(lambda _, cells, __: [known[cell] for cell in cells if cell != silent])
+    asking.go(lambda _, cells: [known[cell] for cell in cells if cell != silent])
 
     assert summary(asking.findings()[0])[1:] == (("4.50.0", "4.50.2"), ExitCode.UNDECIDED)
-
-
-def test_while_one_runs_both_next_candidates_are_known() -> None:
-    search, known = history("nnnyyy", case(BREAKS), environments(*RELEASES))
-    told: list[tuple[str, tuple[str, ...]]] = []
-
-    def run(environment: str, cells: Sequence[Cell], following: Sequence[str]) -> list[Observation]:
-        told.append((environment, tuple(following)))
-        return [known[cell] for cell in cells]
-
-    ReleaseSearches(searches=[unhinted(search)], known={}).go(run)
-
-    assert told == [
-        ("4.51.1", ("4.49.0", "4.49.0")),
-        ("4.49.0", ("4.50.1",)),
-        ("4.50.1", ("4.50.0", "4.50.2")),
-        ("4.50.2", ("4.51.0",)),
-    ]
 
 
 def test_of_several_answers_a_script_is_told_whether_all_are_decided() -> None:
