@@ -15,7 +15,7 @@ from repromatrix.runner.bisect import git_lines
 from repromatrix.runner.bisect.clone import Clone
 from repromatrix.runner.bisect.commit_trials import CommitRuns, CommitTrial, Trial
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, Heard
-from repromatrix.runner.bisect.git_lines import CommitLine, End, Twin
+from repromatrix.runner.bisect.git_lines import CommitLine, End
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import OPTION, opened
 from repromatrix.runner.bisect.search import (
@@ -139,7 +139,6 @@ class CommitSearch:
             return needed.wanted
         return dataclasses.replace(
             answer,
-            twin=self._twin(answer.candidates[0].sha) if len(answer.candidates) == 1 else None,
             trials=tuple(self.trials),
             confirmations=tuple(self.confirmations),
             is_dirty=self.clone.is_dirty,
@@ -322,22 +321,6 @@ class CommitSearch:
             return dataclasses.replace(mute, doubt=Doubt.CONTRADICTION)
         sides = (olds[-1], news[0])
         return self._between(line, sides, Doubt.CONTRADICTION, answer.searched_edge)
-
-    def _twin(self, culprit: str) -> Twin | None:
-        """Return the same change on another line: main, or the branch of the other release."""
-        routes, repository = self.routes, self.clone.repository
-        commit = repository.commit(culprit)
-        branches = [line for line in (routes.older, routes.newer) if line]
-        others = [
-            (git_lines.short(routes.main), routes.trunk.first, routes.main),
-            *((line.name, line.first, line.last) for line in branches),
-        ]
-        for name, since, until in others:
-            if repository.ask("merge-base", "--is-ancestor", culprit, until) is None:
-                same = git_lines.twin(repository, commit, since, until, name)
-                if same is not None:
-                    return same
-        return None
 
 
 def _silent(answers: Mapping[int, Answer], edge: Edge) -> Transition | None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from repromatrix.runner.bisect.commit_trials import CommitTrial
-from repromatrix.runner.bisect.git_lines import CommitLine, End, Twin
+from repromatrix.runner.bisect.git_lines import CommitLine, End
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, Commit
 from repromatrix.runner.bisect.search import Answer, Edge, agreed, halvings
@@ -94,7 +94,6 @@ class CommitAnswer:
     first_new: Commit | None = None
     candidates: tuple[Commit, ...] = ()
     """Oldest first; one where the commit was found."""
-    twin: Twin | None = None
     doubt: Doubt = Doubt.NONE
     trials: tuple[CommitTrial, ...] = ()
     confirmations: tuple[CommitTrial, ...] = ()
@@ -303,7 +302,7 @@ def commits_document(answer: CommitAnswer, command: str) -> Document:
 
 def _data(answer: CommitAnswer) -> dict[str, Any]:
     """Return everything as values that JSON has."""
-    question, searched, twin = answer.question, answer.searched, answer.twin
+    question, searched = answer.question, answer.searched
     return {
         "ending": answer.ending,
         "exit_code": int(answer.ending.code),
@@ -329,7 +328,6 @@ def _data(answer: CommitAnswer) -> dict[str, Any]:
         "doubt": answer.doubt,
         "last_old": answer.last_old and _commit(answer.last_old),
         "first_new": answer.first_new and _commit(answer.first_new),
-        "twin": twin and {**_commit(twin.commit), "line": twin.line, "by": twin.by},
         "runs": answer.ran,
         "known": answer.known,
         "trials": list(map(_trial, answer.trials)),
@@ -352,11 +350,9 @@ def heard(event: Heard) -> str:
 
 def _facts(answer: CommitAnswer) -> Iterator[tuple[str, str]]:
     """Yield the facts behind the answer, the most useful ones first."""
-    culprit, twin, searched = answer.culprit, answer.twin, answer.searched
+    culprit, searched = answer.culprit, answer.searched
     if culprit is not None and culprit.pull_request is not None:
         yield "pull request", f"{REPOSITORIES}/{answer.package}/pull/{culprit.pull_request}"
-    if twin is not None:
-        yield "same change", f"{named(twin.commit)} ({twin.line}, {twin.by})"
     yield from _sides(answer)
     if searched is not None:
         span = f"{searched.first[:SHORT]} to {searched.last[:SHORT]}"

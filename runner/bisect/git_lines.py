@@ -1,11 +1,11 @@
-"""Which commits lie between two ends: the main branch, release branches, and cherry-picks."""
+"""Which commits lie between two ends: the main branch and release branches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from repromatrix.runner.bisect.repository import Commit, Repository
+from repromatrix.runner.bisect.repository import Repository
 from repromatrix.runner.errors import Problem, refuse
 
 
@@ -85,13 +85,11 @@ class Routes:
     """Where two ends lie: `trunk` is between them, or between the points where they left it.
 
     A branch leads from there to an end that is not on the trunk; its first commit is on both.
-    `main` is what the main branch is called, for a twin of what is found on a branch.
     """
 
     trunk: CommitLine
     older: CommitLine | None
     newer: CommitLine | None
-    main: str
 
 
 def between(repository: Repository, main: str, older: End, newer: End) -> Routes:
@@ -102,7 +100,7 @@ def between(repository: Repository, main: str, older: End, newer: End) -> Routes
     if older.commit in of_newer:
         name = short(main) if newer.commit in trunk else f"the branch of {newer.revision}"
         line = _line(name, of_newer, older.commit, newer.commit)
-        return Routes(trunk=line, older=None, newer=None, main=main)
+        return Routes(trunk=line, older=None, newer=None)
     left, joined = (_leaves(repository, end.commit, main, trunk) for end in (older, newer))
     if not (left and joined) or trunk.index(joined) > trunk.index(left):
         of_older = {*repository.first_parents(older.commit)}
@@ -115,7 +113,6 @@ def between(repository: Repository, main: str, older: End, newer: End) -> Routes
         trunk=_line(short(main), trunk, left, joined),
         older=_branch(repository, older, left),
         newer=_branch(repository, newer, joined),
-        main=main,
     )
 
 
@@ -172,33 +169,3 @@ def _refuse_reversed(repository: Repository, older: End, newer: End) -> None:
         what = f"{newer.revision} is an ancestor of {older.revision}"
         fix = "Without --fix, --good must be the older end; with --fix, --bad must be."
         raise refuse(Problem(repository.where, what, fix))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Twin:
-    """The same change as a commit of another line."""
-
-    commit: Commit
-    line: str
-    by: str
-    """How it is known."""
-
-
-def twin(repository: Repository, commit: Commit, since: str, until: str, line: str) -> Twin | None:
-    """Return the twin of a commit among those of `until` that `since` does not have.
-
-    A revert is no twin, even where both subjects end with the same number.
-    """
-    others = [
-        other
-        for other in repository.commits(since, until)
-        if other.sha != commit.sha and not (other.reverts(commit) or commit.reverts(other))
-    ]
-    number = commit.pull_request
-    picked = (other for other in others if other.picks(commit) or commit.picks(other))
-    if same := next(picked, None):
-        return Twin(commit=same, line=line, by="cherry picked from commit")
-    numbered = (other for other in others if number and other.pull_request == number)
-    if same := next(numbered, None):
-        return Twin(commit=same, line=line, by="the same pull request")
-    return None

@@ -103,18 +103,16 @@ class Repository:
         return claimed_or_nothing(self.blob(commit, sources.init) or "")
 
     def commit(self, commit: str) -> Commit:
-        """Return a commit with its date and its message."""
+        """Return a commit with its date and its subject."""
         return self.described(commit)[0]
 
     def described(self, *commits: str) -> tuple[Commit, ...]:
-        """Return commits with their dates and messages."""
+        """Return commits with their dates and subjects."""
         if not commits:
             return ()
-        return parse_commits(self.read("log", "--no-walk=unsorted", FORMAT, *commits))
-
-    def commits(self, since: str, until: str) -> tuple[Commit, ...]:
-        """Return the commits that `until` has and `since` has not, newest first."""
-        return parse_commits(self.read("log", FORMAT, until, f"^{since}"))
+        lines = self.read("log", "--no-walk=unsorted", _FORMAT, *commits).split("\n")
+        fields = (line.split("\0") for line in lines if line)
+        return tuple(Commit(sha=sha, date=date, subject=subject) for sha, date, subject in fields)
 
     def parent(self, commit: str) -> str:
         """Return the first parent of a commit; empty where it has none."""
@@ -197,24 +195,19 @@ def as_version(text: str) -> Version | None:
         return None
 
 
-_END, _FIELDS = "\x00", 4
-FORMAT = "--format=%H%x00%aI%x00%s%x00%B%x00"
-"""The format of `git log` that `parse_commits` reads."""
+_FORMAT = "--format=%H%x00%aI%x00%s"
 _PULL_REQUEST = re.compile(r"\(#(\d+)\)\s*$")
-_REVERTED = re.compile(r"This reverts commit ([0-9a-f]{7,64})")
-_PICKED = re.compile(r"\(cherry picked from commit ([0-9a-f]{7,64})\)")
 SHORT = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Commit:
-    """One commit: its name, the day its author wrote it, and its message."""
+    """One commit: its name, the day its author wrote it, and the first line of its message."""
 
     sha: str
     date: str
     """ISO 8601, with the author's offset."""
     subject: str
-    message: str = ""
 
     @property
     def short(self) -> str:
@@ -226,23 +219,6 @@ class Commit:
         """The number at the end of the subject, `(#37044)`; one inside it is of another."""
         match = _PULL_REQUEST.search(self.subject)
         return int(match[1]) if match else None
-
-    def picks(self, other: Commit) -> bool:
-        """Say whether its message names another commit as the one it was cherry-picked from."""
-        return any(other.sha.startswith(sha) for sha in _PICKED.findall(self.message))
-
-    def reverts(self, other: Commit) -> bool:
-        """Say whether its message names another commit as the one it reverts."""
-        return any(other.sha.startswith(sha) for sha in _REVERTED.findall(self.message))
-
-
-def parse_commits(text: str) -> tuple[Commit, ...]:
-    """Read what `git log` printed in our format."""
-    fields = text.split(_END)[:-1]
-    return tuple(
-        Commit(sha=sha.strip(), date=date, subject=subject, message=message.strip())
-        for sha, date, subject, message in zip(*[iter(fields)] * _FIELDS, strict=True)
-    )
 
 
 OWNER = "REPROMATRIX_SEARCH"

@@ -110,17 +110,13 @@ def told(real: Real, answer: CommitAnswer) -> list[tuple[str, str, str]]:
 
 @pytest.mark.whole
 @pytest.mark.builds
-def test_the_heal_of_a_patch_release_is_found_with_its_twin_on_main(
-    clone: Real, ours: Paths
-) -> None:
+def test_the_heal_of_a_patch_release_is_found(clone: Real, ours: Paths) -> None:
     before = fingerprint(clone.folder)
     answer = found(clone, ours, "4.50.0", "4.50.3", edge=Edge.FALL)
 
     assert answer.ending is CommitOutcome.FOUND
     assert answer.culprit is not None
-    assert answer.twin is not None
-    assert [clone.name(one.sha) for one in (answer.culprit, answer.twin.commit)] == ["pick", "heal"]
-    assert (answer.culprit.pull_request, answer.twin.line) == (37068, "main")
+    assert (clone.name(answer.culprit.sha), answer.culprit.pull_request) == ("pick", 37068)
     assert {one.file for one in answer.trials} == {"transformers/__init__.py"}
     versions = {clone.name(one.commit): one.version.partition("+")[0] for one in answer.trials}
     assert versions["4.50.0"] == "4.50.0"
@@ -218,4 +214,3 @@ def test_bisect_goes_on_from_the_releases_to_the_commit(clone: Real, tmp_path: P
     assert done.returncode == ExitCode.AS_EXPECTED, done.stderr
     assert (answer["older"]["release"], answer["newer"]["release"]) == ("4.50.2", "4.50.3")
     assert (answer["commit"]["commit"], answer["runs"]) == (clone.shas["pick"], 4)
-    assert answer["twin"]["commit"] == clone.shas["heal"]

@@ -15,7 +15,7 @@ from repromatrix.runner.bisect.commits import (
     Doubt,
     sentence,
 )
-from repromatrix.runner.bisect.git_lines import CommitLine, End, EndSource, Twin
+from repromatrix.runner.bisect.git_lines import CommitLine, End, EndSource
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import Commit
 from repromatrix.runner.bisect.search import Answer, Edge
@@ -66,11 +66,6 @@ FOUND = CommitAnswer(
     last_old=commit("b", "B"),
     first_new=HEAL,
     candidates=(HEAL,),
-    twin=Twin(
-        commit=commit("d", "Heal it (#37044)"),
-        line="the branch of v4.51.0",
-        by="the same pull request",
-    ),
     trials=TRIALS,
     is_dirty=True,
 )
@@ -136,7 +131,6 @@ ANSWERS = {
         FOUND,
         searched=dataclasses.replace(LINE, name="the branch of v4.50.3"),
         is_reversed=True,
-        twin=None,
     ),
 }
 """Answers of which the whole page is kept."""
