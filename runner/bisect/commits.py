@@ -18,7 +18,6 @@ from repromatrix.runner.evidence.commits import APART, REPOSITORIES, PinnedCommi
 from repromatrix.runner.text import join, plural, shorten
 
 _WIDE = 160
-_NO_COMMIT = "no commit of {} decides, the environment does"
 _ONCE_MORE = "run once more"
 _WORDS = {Answer.YES: "bad", Answer.NO: "good", Answer.UNKNOWN: "not judged"}
 
@@ -259,7 +258,7 @@ def _by_environment(answer: CommitAnswer) -> str:
                 f"{_what(answer)} is undecided: {what[:-1]}, and the releases themselves are"
                 f" {APART}: {'; '.join(notes)}"
             )
-    said = f"{_what(answer)}: {_NO_COMMIT.format(answer.package)}. {what}"
+    said = f"{_what(answer)}: no commit of {answer.package} decides, the environment does. {what}"
     if not all(ends):  # a revision is no environment
         return said
     return f"{said} Find the package: `{answer.question.blame(good, bad)}`"
@@ -420,11 +419,6 @@ def _commit(commit: Commit) -> dict[str, Any]:
 
 def _trial(trial: CommitTrial) -> dict[str, Any]:
     return {key: value for key, value in asdict(trial).items() if key != "again"}
-
-
-def decides_nothing(row: PinnedCommit) -> bool:
-    """Say whether it was found that no commit makes a change, but its environment."""
-    return _NO_COMMIT.format(row.package) in row.reason
 
 
 def pinned_line(row: PinnedCommit) -> str:

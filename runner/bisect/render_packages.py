@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from repromatrix.runner.bisect.commits import decides_nothing
-from repromatrix.runner.bisect.deciding_commits import Decision
 from repromatrix.runner.bisect.oracle import why_unknown
 from repromatrix.runner.bisect.packages import (
     Blame,
@@ -18,14 +16,13 @@ from repromatrix.runner.bisect.packages import (
     Sweep,
     TableEvidence,
 )
-from repromatrix.runner.bisect.search import Answer, Edge
+from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.document import Document, Paragraph, Table
-from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED
-from repromatrix.runner.text import join, plural, shorten
+from repromatrix.runner.model.packages import MOVED
+from repromatrix.runner.text import join, plural
 
 _SHOWN = 2
-_LONG = 300
 _VERBS = {Answer.YES: "fails", Answer.NO: "passes", Answer.UNKNOWN: "could not be judged"}
 _FIX, _BREAK = ("fixes", "fix"), ("breaks", "break")
 
@@ -103,29 +100,15 @@ def _changed(blame: Blame, least: Smallest, *, to_bad: bool) -> str:
     return " and ".join(filter(None, parts))
 
 
-def decided(decision: Decision) -> str:
-    """Return which commit decides between packages that cannot be installed apart."""
-    row, apart = decision.row, f"{join(decision.group)} cannot be installed apart"
-    if row is None:
-        return f"{apart}; --repo searches the commits of {join(decision.sources, 'or')}."
-    if row.commit:
-        return f"{apart}; {row.label} decides: {_both_sides(decision, row)}."
-    if decides_nothing(row):
-        return f"{apart}; no commit of {row.package} decides: the environment does."
-    return f"{apart}; which commit decides is not known: {shorten(row.reason, _LONG)}"
-
-
-def _both_sides(decision: Decision, row: PinnedCommit) -> str:
-    """Say what a commit and its parent do, and beside which packages, or where if not known."""
-    there, before = ("fails", "passes") if row.change == Edge.RISE.word else ("passes", "fails")
-    old = join([f"{package} {version}" for package, version, _ in decision.beside if version])
-    new = join([f"{package} {version}" for package, _, version in decision.beside if version])
-    if not (old and new):
-        names = (row.environment_before, row.environment_at)
-        old, new = (f"the packages of {name.partition(' ')[0]}" for name in names)
-    if old == new:
-        return f"it {there} there and {before} at its parent, both with {new}"
-    return f"it {there} there, with {new}, and {before} at its parent, with {old}"
+def _inseparable(blame: Blame) -> Iterator[str]:
+    """Say of packages that no environment holds apart how to search their commits."""
+    sources = [package for package in MOVED if package in blame.culprits]
+    hidden = [trial for least in blame.least for trial in least.hidden]
+    is_apart = any(trial.environment is None for trial in hidden)
+    if blame.ending is BlameOutcome.UNDECIDED and sources and is_apart:
+        apart = f"{join(blame.culprits)} cannot be installed apart"
+        which = join(sources, "or")
+        yield f"{apart}; bisect --commits searches the commits of {which}."
 
 
 def said(trial: MixtureTrial) -> str:
@@ -173,14 +156,6 @@ class BlameReport:
     """What repeats it."""
     sweep: Sweep | None = None
     """The bad end with every version of a companion, where that was asked."""
-    decision: Decision | None = None
-    """What is known of the commits, where packages cannot be installed apart."""
-
-    @property
-    def ending(self) -> BlameOutcome:
-        """How the search ended: a commit decides also where no mixture of packages does."""
-        row = self.decision and self.decision.row
-        return BlameOutcome.FOUND if row and row.commit else self.blame.ending
 
 
 def document(report: BlameReport) -> Document:
@@ -209,9 +184,8 @@ def document(report: BlameReport) -> Document:
 def _data(report: BlameReport) -> dict[str, Any]:
     """Return the answer for programs."""
     blame, sweep = report.blame, report.sweep
-    row = report.decision and report.decision.row
     return {
-        "ending": str(report.ending),
+        "ending": str(blame.ending),
         "answer": sentence(blame),
         "cell": report.subject,
         "measured": report.ground,
@@ -231,7 +205,6 @@ def _data(report: BlameReport) -> dict[str, Any]:
             "base": sweep.base,
             "versions": {version: _said_data(trial) for version, trial in sweep.trials},
         },
-        "commit": row and row._asdict(),
         "command": report.command,
     }
 
@@ -290,8 +263,7 @@ def _about(report: BlameReport) -> Iterator[str]:
     """Yield the answer, what was asked, and what differs."""
     blame, changes = report.blame, report.blame.ends.changes
     yield sentence(blame)
-    if report.decision:
-        yield decided(report.decision)
+    yield from _inseparable(blame)
     yield f"{report.subject}, good {blame.good.name}, bad {blame.bad.name}; {report.ground}."
     if not changes:
         yield "No package differs."

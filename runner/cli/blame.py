@@ -5,28 +5,22 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from repromatrix.runner.bisect import package_runs
-from repromatrix.runner.bisect.clone import Clone, open_clones
-from repromatrix.runner.bisect.deciding_commits import DecidingCommits
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.packages import BlameOutcome
 from repromatrix.runner.bisect.render_packages import BlameReport, document
-from repromatrix.runner.bisect.repository import SHORT
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.options import Console
 from repromatrix.runner.document import write
-from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import ExitCode, Interrupted, InvalidValue, Problem, refuse
 from repromatrix.runner.evidence import answers
-from repromatrix.runner.evidence.commits import known_commits
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import demand
@@ -58,11 +52,6 @@ class BlameOptions:
             help="Also try every minor version of this package, such as accelerate.",
         ),
     ] = ""
-    repo: Annotated[
-        Sequence[Path],
-        "A clone of transformers, accelerate or peft, whose commits are searched where"
-        " the packages cannot be installed apart; may be repeated.",
-    ] = ()
     any_failure: cli.AnyFailure = False
     rerun: cli.Rerun = False
     sandbox: cli.Sandbox = None
@@ -74,7 +63,6 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
 
     The exit code says how the search ended.
     """
-    clones = open_clones(options.repo, paths.places)
     demand(options.device)
 
     def tell(line: str) -> None:
@@ -93,12 +81,12 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     loaded = cli.load_scripts(paths, [options.case], derived)
     question = _question(loaded, options)
     try:
-        report = _searched(loaded, question, options, clones, tell)
+        report = _searched(loaded, question, options, tell)
     except Interrupted:
         tell("Results so far are kept; run the same command to continue.")
         raise
     cli.print_stdout(write(document(report), options.format))
-    match report.ending:
+    match report.blame.ending:
         case BlameOutcome.FOUND:
             return ExitCode.AS_EXPECTED
         case BlameOutcome.BAD_IS_GOOD:
@@ -143,7 +131,6 @@ def _searched(
     loaded: Project,
     question: CaseQuestion,
     options: BlameOptions,
-    clones: Sequence[Clone],
     tell: Callable[[str], None],
 ) -> BlameReport:
     paths, matrix = loaded.paths, loaded.matrix
@@ -154,13 +141,12 @@ def _searched(
     with contextlib.closing(Store(paths.trials, tell)) as store:
         known = () if options.rerun else (*rows, *store.rows({question.case.name}))
         sandbox = cli.decide_sandbox(options.sandbox, tell)
-        terms = Terms(limits=matrix.limits, device=question.device, sandbox=sandbox)
         runs = package_runs.MixtureRuns(
             project=loaded,
             question=question,
             rows=known,
             keep=store.put,
-            terms=terms,
+            terms=Terms(limits=matrix.limits, device=question.device, sandbox=sandbox),
             say=tell,
         )
         oracle = package_runs.MixtureOracle(runs, good, bad)
@@ -168,14 +154,6 @@ def _searched(
         swept = None
         if wanted and answer.fixes:
             swept = package_runs.sweep(oracle.runs, wanted, answer.bad)
-    commits = DecidingCommits(
-        home=Home(paths=paths, matrix=matrix, locks=loaded.locks),
-        clones=clones,
-        terms=terms,
-        known={} if options.rerun or paths.own else known_commits(paths),
-        tried=lambda commit, *_: tell(f"  {commit[:SHORT]}: tried"),
-        rerun=options.rerun,
-    )
     variant = f"[{question.workaround}]" if question.workaround else ""
     return BlameReport(
         blame=answer,
@@ -184,5 +162,4 @@ def _searched(
         ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
         command=as_typed("blame", shlex.join(cli.portable(sys.argv[2:]))),
         sweep=swept,
-        decision=commits(answer, oracle.runs.question),
     )

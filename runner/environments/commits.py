@@ -83,13 +83,6 @@ class Home:
         digest = hashlib.sha256(f"{recipe.digest}\n{metadata}".encode()).hexdigest()[:16]
         return environment, dataclasses.replace(recipe, digest=digest, metadata=metadata)
 
-    def made(self, name: str) -> Environment | None:
-        """Return the environment of a name that `environment` gave; None without its lock here."""
-        lock, path = self.locks.get(name), self.paths.mixtures / f"{name}.txt"
-        if lock is None and path.exists():
-            lock = read_lock(path.read_text(encoding="utf-8"), name, self.paths.shown(path))
-        return locks.environment(self.matrix, lock) if lock else None
-
     def _base(self, day: dt.date) -> Lock:
         """Return the lock of the newest release whose packages are all as old as a day.
 

@@ -92,11 +92,6 @@ class FakeHome:
         built = Built(name=name, folder=Path("nowhere"), python=Path("python"), versions={})
         return factories.environment(name), built
 
-    def made(self, name: str) -> Environment | None:
-        environment = factories.environment(name)
-        held = {"transformers": name, "huggingface-hub": "0.36.0"}
-        return dataclasses.replace(environment, pins=held, stated_digest=environment.digest)
-
 
 def measure(ready: Ready, cases: Mapping[str, Case], terms: Terms) -> tuple[Observation, ...]:
     """Take the place of `run.measure`: read from the tree what the commit does."""
