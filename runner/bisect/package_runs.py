@@ -6,11 +6,9 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
 from repromatrix.runner import files
 from repromatrix.runner.bisect import packages
@@ -18,24 +16,19 @@ from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.packages import EnvironmentDifference, MixtureTrial, Taken
 from repromatrix.runner.environments import building, locks
 from repromatrix.runner.environments.building import UnbuildableError
-from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerError, refuse
+from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
 from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Ready, Terms
 from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source, obstacles
-from repromatrix.runner.model.environment_name import taken_apart
-from repromatrix.runner.model.lock import Lock, inputs_digest, overlaid, read_lock
+from repromatrix.runner.model.lock import Lock, inputs_digest, read_lock
 from repromatrix.runner.model.matrix import Matrix
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.packages import DECIDING, MOVED
-from repromatrix.runner.model.requirements import parse
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,54 +131,6 @@ def likely(case: Case) -> tuple[str, ...]:
     return (*order, *sorted(named - {*order}))
 
 
-def asked(text: str, project: Project, bad: str) -> Requirement:
-    """Read what is to be swept, `accelerate` or `accelerate>=1.3`; raises RunnerError.
-
-    Without bounds they are the oldest and the newest version that the releases have.
-    """
-    invalid = InvalidValue("--sweep", text, f"a companion in {bad}, such as accelerate>=1.3")
-    try:
-        requirement = parse(text)
-    except ValueError as error:
-        raise refuse(invalid) from error
-    name = requirement.name
-    if name == "transformers" or not project.environments[bad].version(name):
-        raise refuse(invalid)
-    if not requirement.specifier:
-        versions = {environment.version(name) for environment in project.environments.values()}
-        bounds = sorted(versions - {""}, key=Version)
-        requirement.specifier = SpecifierSet(f">={bounds[0]},<={bounds[-1]}")
-    return requirement
-
-
-def sweep(runs: MixtureRuns, wanted: Requirement, bad: MixtureTrial) -> packages.Sweep:
-    """Run the bad end with each version; raises RunnerError where the index does not answer."""
-    package = wanted.name
-    end = runs.project.environments[bad.name]
-    own = end.version(package)
-    versions = packages.minors(locks.published(package), wanted.specifier, own)
-    return packages.Sweep(
-        package=package,
-        base=end.name,
-        trials=tuple(
-            (version, bad if version == own else _trial(runs, end, package, version))
-            for version in versions
-        ),
-    )
-
-
-def _trial(runs: MixtureRuns, end: Environment, package: str, version: str) -> MixtureTrial:
-    project = runs.project
-    name, taken = packages.varied_name(end.name, {package: version}), frozenset({package})
-    base = project.locks[taken_apart(name).base]
-    try:
-        lock = varied(project.paths, project.matrix, base, name)
-    except UnresolvableError as error:
-        return MixtureTrial(taken=taken, name=name, reason=f"cannot be resolved: {error}")
-    environment = dataclasses.replace(locks.environment(project.matrix, lock), source=Source.PAIR)
-    return runs.answered(taken, environment, lock)
-
-
 def table(
     project: Project, question: CaseQuestion, rows: Iterable[Observation], found: packages.Blame
 ) -> tuple[packages.TableEvidence, ...]:
@@ -259,18 +204,6 @@ def mixed(
         raise UnresolvableError(refused[1])
     pins = "".join(line for line in text.splitlines(keepends=True) if line[0] != "#")
     return read_lock(pins, packages.mixture_name(between, taken), paths.shown(path))
-
-
-def varied(paths: Paths, matrix: Matrix, base: Lock, name: str) -> Lock:
-    """Return the lock of an unlisted pair, resolved once and kept; raises UnresolvableError."""
-    path = paths.mixtures / f"{inputs_digest(locks.derived_inputs(matrix, base, name))}.txt"
-    if not path.exists():
-        try:
-            text = locks.resolve_derived(matrix, base, name)
-        except RunnerError as error:
-            raise UnresolvableError(in_short(error.faults[0].what, map(str, base.pins))) from error
-        files.write(path, text)
-    return overlaid(base, read_lock(path.read_text(encoding="utf-8"), name, paths.shown(path)))
 
 
 def _resolved(matrix: Matrix, ends: Ends, between: EnvironmentDifference, taken: Taken) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
@@ -16,10 +15,6 @@ from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.packages import DECIDING
-
-if TYPE_CHECKING:
-    from packaging.specifiers import SpecifierSet
-
 
 _NAMED = 2
 """Packages that a mixture is named after; with more of them its digest is shorter."""
@@ -107,42 +102,10 @@ def mixture_name(ends: EnvironmentDifference, taken: Taken) -> str:
     if len(versions) > _NAMED or not all(versions.values()):
         pins = " ".join(map("".join, versions.items()))
         return f"{end.name}@{hashlib.sha256(pins.encode()).hexdigest()[:8]}"
-    return varied_name(end.name, versions)
-
-
-def varied_name(name: str, versions: Mapping[str, str]) -> str:
-    """Return the name of an environment with packages in other versions.
-
-    >>> varied_name("4.53.3+peft0.15.2+timm", {"accelerate": "1.6.0"})
-    '4.53.3+peft0.15.2+accelerate1.6.0+timm'
-    """
-    parts = taken_apart(name)
+    parts = taken_apart(end.name)
     changed = {**dict(parts.changed), **versions}
     pairs = with_extras(parts.base, map("".join, changed.items()))
     return with_extras(pairs, parts.extras)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sweep:
-    """What the bad end answers with each version of a package, oldest first."""
-
-    package: str
-    base: str
-    trials: tuple[tuple[str, MixtureTrial], ...]
-
-
-def minors(versions: Iterable[str], within: SpecifierSet, own: str) -> tuple[str, ...]:
-    """Return the newest version of every minor line within bounds, oldest first.
-
-    The version that the environment has itself stands for its line.
-    """
-    newest: dict[tuple[int, int], str] = {}
-    for text in sorted({*versions, own}, key=Version):
-        version = Version(text)
-        line = (version.major, version.minor)
-        if (text == own or within.contains(version)) and newest.get(line) != own:
-            newest[line] = text
-    return tuple(newest.values())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import groupby
 from typing import Any
 
 from repromatrix.runner.bisect.oracle import why_unknown
@@ -13,7 +12,6 @@ from repromatrix.runner.bisect.packages import (
     BlameOutcome,
     MixtureTrial,
     Smallest,
-    Sweep,
     TableEvidence,
 )
 from repromatrix.runner.bisect.search import Answer
@@ -119,28 +117,6 @@ def said(trial: MixtureTrial) -> str:
     return why_unknown(row) if trial.answer is Answer.UNKNOWN else row.described
 
 
-def swept(sweep: Sweep, blame: Blame) -> str:
-    """Return what a sweep found: `4.50.3 fails with every accelerate from 1.3.0 to 1.15.0`."""
-    stretches = [
-        (answer, [version for version, _ in within])
-        for answer, within in groupby(sweep.trials, key=lambda version: version[1].answer)
-    ]
-    judged = [stretch for stretch in stretches if stretch[0] is not Answer.UNKNOWN]
-    if len(judged) == 1 and len(judged[0][1]) > 1:
-        answer, versions = judged[0]
-        span = f"every {sweep.package} from {versions[0]} to {versions[-1]}"
-        fixes = blame.fixes if answer is Answer.YES else None
-        fixed = f"; {_lead(fixes, _FIX)}" if fixes else ""
-        count = plural(len(versions), "minor version")
-        return f"{sweep.base} {_VERBS[answer]} with {span} ({count}){fixed}."
-    parts = (f"{_VERBS[answer]} with {_versions(versions)}" for answer, versions in stretches)
-    return f"{sweep.base} and {sweep.package}: {', '.join(parts)}."
-
-
-def _versions(versions: Sequence[str]) -> str:
-    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlameReport:
     """An answer with what a reader must know beside it."""
@@ -154,8 +130,6 @@ class BlameReport:
     """What it was measured on: the device, torch, Python."""
     command: str
     """What repeats it."""
-    sweep: Sweep | None = None
-    """The bad end with every version of a companion, where that was asked."""
 
 
 def document(report: BlameReport) -> Document:
@@ -183,7 +157,7 @@ def document(report: BlameReport) -> Document:
 
 def _data(report: BlameReport) -> dict[str, Any]:
     """Return the answer for programs."""
-    blame, sweep = report.blame, report.sweep
+    blame = report.blame
     return {
         "ending": str(blame.ending),
         "answer": sentence(blame),
@@ -199,12 +173,6 @@ def _data(report: BlameReport) -> dict[str, Any]:
         "heals": list(blame.fixes.packages) if blame.fixes else None,
         "trials": [_trial_data(blame, trial) for trial in blame.trials],
         "table": [asdict(company) for company in report.company],
-        "sweep": sweep
-        and {
-            "package": sweep.package,
-            "base": sweep.base,
-            "versions": {version: _said_data(trial) for version, trial in sweep.trials},
-        },
         "command": report.command,
     }
 
@@ -276,15 +244,8 @@ def _about(report: BlameReport) -> Iterator[str]:
 
 
 def _further(report: BlameReport) -> Iterator[str]:
-    """Yield what was swept, and what else a reader should know."""
+    """Yield what else a reader should know."""
     blame, trials = report.blame, report.blame.trials
-    if report.sweep is not None:
-        yield swept(report.sweep, blame)
-        for _, trial in report.sweep.trials:
-            if trial.answer is Answer.UNKNOWN:
-                yield f"{trial.name}: {said(trial)}."
-        run = sum(trial.was_run for _, trial in report.sweep.trials)
-        yield f"{plural(len(report.sweep.trials), 'version')} swept, {run} run."
     names = dict.fromkeys(name for least in blame.least for name in least.packages)
     if idle := [name for name in names if name not in blame.culprits]:
         yield f"Alone they change nothing: {', '.join(idle)}."

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
 from repromatrix.runner.bisect import package_runs
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.packages import BlameOutcome
@@ -45,13 +43,6 @@ class BlameOptions:
     workaround: cli.OneWorkaround = ""
     device: cli.OnDevice = Device.CPU
     format: cli.Format = "text"
-    sweep: Annotated[
-        str,
-        typer.Option(
-            metavar="PACKAGE",
-            help="Also try every minor version of this package, such as accelerate.",
-        ),
-    ] = ""
     any_failure: cli.AnyFailure = False
     rerun: cli.Rerun = False
     sandbox: cli.Sandbox = None
@@ -136,7 +127,6 @@ def _searched(
     paths, matrix = loaded.paths, loaded.matrix
     ends = (options.good, options.bad)
     good, bad = (_with_needed_extras(question.case, loaded, name) for name in ends)
-    wanted = package_runs.asked(options.sweep, loaded, bad) if options.sweep else None
     rows = answers.both(paths, tell, {question.case.name})
     with contextlib.closing(Store(paths.trials, tell)) as store:
         known = () if options.rerun else (*rows, *store.rows({question.case.name}))
@@ -151,9 +141,6 @@ def _searched(
         )
         oracle = package_runs.MixtureOracle(runs, good, bad)
         answer = oracle.blame()
-        swept = None
-        if wanted and answer.fixes:
-            swept = package_runs.sweep(oracle.runs, wanted, answer.bad)
     variant = f"[{question.workaround}]" if question.workaround else ""
     return BlameReport(
         blame=answer,
@@ -161,5 +148,4 @@ def _searched(
         subject=f"{question.case.name}{variant} {question.precision}",
         ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
         command=as_typed("blame", shlex.join(cli.portable(sys.argv[2:]))),
-        sweep=swept,
     )

@@ -223,25 +223,19 @@ FIRST = Version("4.49.0")
 
 
 def released() -> list[str]:
-    """Return every final, not yanked release from 4.49.0 on, oldest first; raises RunnerError."""
-    return [text for text in published("transformers") if Version(text) >= FIRST]
-
-
-def published(package: str) -> list[str]:
-    """Return every final, not yanked version of a package, oldest first; raises RunnerError.
+    """Return every final, not yanked release from 4.49.0 on, oldest first; raises RunnerError.
 
     pip is asked, which knows the user's index.
     """
     done = subprocesses.finish(
-        [sys.executable, "-m", "pip", "index", "versions", package, "--json"], seconds=120
+        [sys.executable, "-m", "pip", "index", "versions", "transformers", "--json"], seconds=120
     )
     if done.code != 0:
         reason = anonymous(" ".join(done.err.split()))[-300:]
         fault = Problem("the package index", f"it does not answer ({reason})")
         raise refuse(fault, ExitCode.UNBUILDABLE)
     versions = [Version(text) for text in json.loads(done.out)["versions"]]
-    final = [version for version in versions if not version.is_prerelease]
-    return [str(version) for version in sorted(final)]
+    return [str(each) for each in sorted(versions) if each >= FIRST and not each.is_prerelease]
 
 
 def published_on(matrix: Matrix, name: str) -> dt.date | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from repromatrix.runner.bisect.package_runs import Ends, UnresolvableError, mixed, varied
+from repromatrix.runner.bisect.package_runs import Ends, UnresolvableError, mixed
 from repromatrix.runner.bisect.packages import difference
 from repromatrix.runner.environments import locks
 from repromatrix.runner.environments.locks import environment
@@ -126,14 +126,3 @@ def test_an_extra_that_one_end_asks_for_is_asked_for_where_it_is_taken(
 
     assert [wanted[3:] for wanted, _ in resolver.asked] == [["timm"], []]
     assert ["timm==1.0.0" in bound for _, bound in resolver.asked] == [True, False]
-
-
-def test_another_version_of_one_package_is_laid_over_its_release(
-    resolver: Resolver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = "# a pair\npeft==0.14.0 --hash=sha256:bb\n"
-    monkeypatch.setattr(locks, "resolve_derived", lambda *_: text)
-    made = varied(resolver.places, resolver.matrix, OLD, "4.50.3+peft0.14.0")
-    here = {"sys_platform": "linux"}
-
-    assert made.versions(here) == OLD.versions(here) | {"peft": "0.14.0"}

@@ -12,7 +12,6 @@ import pytest
 from factories import BREAKS, case, cell, environment, failed, provenance, seen
 from hypothesis import given
 from hypothesis import strategies as st
-from packaging.specifiers import SpecifierSet
 
 from repromatrix.runner.bisect import package_runs
 from repromatrix.runner.bisect.oracle import CaseQuestion
@@ -28,15 +27,13 @@ from repromatrix.runner.bisect.packages import (
     BlameOutcome,
     MixtureTrial,
     PackageChange,
-    Sweep,
     TableEvidence,
     company,
     difference,
-    minors,
     mixture_name,
     search,
 )
-from repromatrix.runner.bisect.render_packages import BlameReport, document, sentence, swept
+from repromatrix.runner.bisect.render_packages import BlameReport, document, sentence
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.document import write
 from repromatrix.runner.environments import building
@@ -289,18 +286,6 @@ def told(blame: Blame, form: str) -> str:
     return write(document(report(blame)), form)
 
 
-def sweep_of(said: str) -> Sweep:
-    letters = {"y": YES, "n": NO, "?": UNKNOWN}
-    return Sweep(
-        package="accelerate",
-        base="4.50.3",
-        trials=tuple(
-            (f"1.{number}.0", MixtureTrial(taken=frozenset(), name="x", answer=letters[one]))
-            for number, one in enumerate(said)
-        ),
-    )
-
-
 def test_every_answer_reads_as_expected(expected: Expected) -> None:
     apart, both = {"transformers", "peft"}, {"transformers"}
     found_alone = found([both])
@@ -327,11 +312,7 @@ def test_every_answer_reads_as_expected(expected: Expected) -> None:
         {title: told(blame, "text") for title, blame in pages.items()}
         | {title: sentence(blame) for title, blame in said.items()}
         | {f"{title}, to paste": told(one, "markdown") for title, one in pasted.items()}
-        | {"only together, for a program": json.dumps(read, indent=1)}
-        | {
-            f"a sweep, {letters}": swept(sweep_of(letters), found_alone)
-            for letters in ("yyyy", "nyyn", "y", "y?yy")
-        },
+        | {"only together, for a program": json.dumps(read, indent=1)},
     )
 
 
@@ -397,15 +378,6 @@ def test_the_packages_that_a_case_itself_names_are_tried_first() -> None:
     several = case("".join(entry.format(package) for package in ("zlib", "peft", "accelerate")))
 
     assert likely(several) == ("accelerate", "peft", "zlib")
-
-
-def test_every_minor_line_is_swept_by_its_newest_version_or_by_the_one_that_is_there() -> None:
-    versions = ["1.10.0", "1.5.2", "1.5.1", "1.6.0", "1.6.1", "1.7.0", "2.0.0", "0.9.0"]
-
-    assert minors(versions, SpecifierSet(">=1.5,<2"), "1.6.0") == (
-        *("1.5.2", "1.6.0", "1.7.0", "1.10.0"),
-    )
-    assert minors(["1.5.0"], SpecifierSet(">=1"), "0.3.1") == ("0.3.1", "1.5.0")
 
 
 # --- with stored evidence, and with what is run ---
