@@ -17,16 +17,15 @@ from repromatrix.runner.bisect.packages import EnvironmentDifference, MixtureTri
 from repromatrix.runner.environments import building, locks
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
-from repromatrix.runner.evidence.answering import answering_row, answering_rows, is_standing
+from repromatrix.runner.evidence.answering import answering_row, is_standing
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Ready, Terms
-from repromatrix.runner.judging.verdicts import is_current
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source, obstacles
 from repromatrix.runner.model.lock import Lock, inputs_digest, read_lock
 from repromatrix.runner.model.matrix import Matrix
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.packages import DECIDING, MOVED
+from repromatrix.runner.model.packages import DECIDING
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
 
@@ -129,27 +128,6 @@ def likely(case: Case) -> tuple[str, ...]:
     named = {requirement.name for entry in case.block.fails for requirement in entry.when}
     order = [name for name in DECIDING if name in named]
     return (*order, *sorted(named - {*order}))
-
-
-def table(
-    project: Project, question: CaseQuestion, rows: Iterable[Observation], found: packages.Blame
-) -> tuple[packages.TableEvidence, ...]:
-    """Return what stored evidence of the table says of every culprit."""
-    environments = project.environments
-    known = answering_rows(rows, {question.case.name: question.case}, environments)
-    answers = {
-        cell.environment: question.answer(row)
-        for cell, row in known.items()
-        if cell == question.cell(cell.environment)
-        and cell.environment in environments
-        and is_current(row, question.case, environments[cell.environment])
-    }
-    bad = found.ends.bad
-    evidence = (
-        packages.company(package, bad.version(package), answers, environments, MOVED)
-        for package in found.culprits
-    )
-    return tuple(filter(None, evidence))
 
 
 _CONFLICT = re.compile(r"Because (.*? depends on .*?), we can conclude")

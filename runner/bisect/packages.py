@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import takewhile
-
-from packaging.version import Version
 
 from repromatrix.runner.bisect.search import Answer, smallest
 from repromatrix.runner.model.cell import Environment
@@ -106,50 +103,6 @@ def mixture_name(ends: EnvironmentDifference, taken: Taken) -> str:
     changed = {**dict(parts.changed), **versions}
     pairs = with_extras(parts.base, map("".join, changed.items()))
     return with_extras(pairs, parts.extras)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TableEvidence:
-    """Neighbouring versions of a package with which every measured environment is bad."""
-
-    culprit: str
-    environments: int
-    versions: Mapping[str, tuple[str, str]]
-    """The oldest and the newest version there of the culprit, then of others."""
-
-
-def company(
-    package: str,
-    version: str,
-    answers: Mapping[str, Answer],
-    environments: Mapping[str, Environment],
-    others: Sequence[str],
-) -> TableEvidence | None:
-    """Return the failing versions around one of them; None where an environment there passes.
-
-    `answers` are those of the environments of the table, by name.
-    """
-    versions: dict[str, list[Environment]] = {}
-    good: set[str] = set()
-    for name, answer in answers.items():
-        pinned = environments[name].version(package)
-        if pinned and answer is not Answer.UNKNOWN:
-            versions.setdefault(pinned, []).append(environments[name])
-            if answer is Answer.NO:
-                good.add(pinned)
-    order = sorted(versions, key=Version)
-    if version not in versions or version in good:
-        return None
-    place = order.index(version)
-    before = takewhile(lambda version: version not in good, reversed(order[:place]))
-    after = takewhile(lambda version: version not in good, order[place:])
-    bad = [*reversed([*before]), *after]
-    within = [environment for version in bad for environment in versions[version]]
-    spans = {package: (bad[0], bad[-1])}
-    for other in others:
-        if beside := {each.version(other) for each in within} - {""}:
-            spans.setdefault(other, (min(beside, key=Version), max(beside, key=Version)))
-    return TableEvidence(culprit=package, environments=len(within), versions=spans)
 
 
 class BlameOutcome(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from repromatrix.runner.bisect.oracle import why_unknown
@@ -12,7 +12,6 @@ from repromatrix.runner.bisect.packages import (
     BlameOutcome,
     MixtureTrial,
     Smallest,
-    TableEvidence,
 )
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.document import Document, Paragraph, Table
@@ -122,8 +121,6 @@ class BlameReport:
     """An answer with what a reader must know beside it."""
 
     blame: Blame
-    company: tuple[TableEvidence, ...]
-    """What the table knows of the culprits."""
     subject: str
     """The cell that was asked about, without its environment."""
     ground: str
@@ -172,7 +169,6 @@ def _data(report: BlameReport) -> dict[str, Any]:
         "breaks": list(blame.breaks.packages) if blame.breaks else None,
         "heals": list(blame.fixes.packages) if blame.fixes else None,
         "trials": [_trial_data(blame, trial) for trial in blame.trials],
-        "table": [asdict(company) for company in report.company],
         "command": report.command,
     }
 
@@ -249,7 +245,6 @@ def _further(report: BlameReport) -> Iterator[str]:
     names = dict.fromkeys(name for least in blame.least for name in least.packages)
     if idle := [name for name in names if name not in blame.culprits]:
         yield f"Alone they change nothing: {', '.join(idle)}."
-    yield from map(_in_table, report.company)
     run, known = sum(trial.was_run for trial in trials), sum(trial.known for trial in trials)
     silent = sum(trial.answer is Answer.UNKNOWN for trial in trials)
     yield f"{plural(len(trials), 'environment')}: {known} known, {run} run, {silent} not judged."
@@ -264,14 +259,3 @@ def _impossible(blame: Blame) -> Iterator[str]:
     for reason, mixtures in by_reason.items():
         more = f" and {len(mixtures) - _SHOWN} more" if len(mixtures) > _SHOWN else ""
         yield f"{reason} ({'; '.join(mixtures[:_SHOWN])}{more})"
-
-
-def _in_table(company: TableEvidence) -> str:
-    culprit, *beside = (
-        f"{package} {first}" if first == last else f"{package} {first} to {last}"
-        for package, (first, last) in company.versions.items()
-    )
-    every = "the 1 environment" if company.environments == 1 else "all environments"
-    words = f"The table: {culprit} fails in {every} measured with it"
-    number = f" ({company.environments})" if company.environments > 1 else ""
-    return f"{words}{number}, beside {join(beside)}." if beside else f"{words}{number}."

@@ -144,7 +144,6 @@ def _searched(
     variant = f"[{question.workaround}]" if question.workaround else ""
     return BlameReport(
         blame=answer,
-        company=package_runs.table(loaded, question, rows, answer),
         subject=f"{question.case.name}{variant} {question.precision}",
         ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
         command=as_typed("blame", shlex.join(cli.portable(sys.argv[2:]))),

@@ -27,8 +27,6 @@ from repromatrix.runner.bisect.packages import (
     BlameOutcome,
     MixtureTrial,
     PackageChange,
-    TableEvidence,
-    company,
     difference,
     mixture_name,
     search,
@@ -110,7 +108,6 @@ def packages(blame: Blame) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def report(blame: Blame) -> BlameReport:
     return BlameReport(
         blame=blame,
-        company=(),
         subject="toy_breaks bf16",
         ground="on cpu with torch 2.13.0, Python 3.11",
         command="nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3",
@@ -343,34 +340,6 @@ def test_the_resolvers_reason_is_told_in_short() -> None:
         " and this has huggingface-hub==0.36.0"
     )
     assert in_short("the index does not answer") == "the index does not answer"
-
-
-def test_the_table_tells_the_versions_around_the_culprits_that_fail_in_every_environment() -> None:
-    grid = {
-        name: environment(name, peft=peft, accelerate=accelerate)
-        for name, peft, accelerate in [
-            ("4.49.0", "0.14.0", "1.3.0"),
-            ("4.50.0", "0.15.0", "1.4.0"),
-            ("4.51.0", "0.15.0", "1.5.0"),
-            ("4.52.0", "0.15.2", "1.5.0"),
-            ("4.53.0", "0.16.0", "1.6.0"),
-            ("4.54.0", "0.17.0", "1.7.0"),
-        ]
-    }
-    answers = dict(zip(grid, [NO, YES, YES, UNKNOWN, YES, NO], strict=True))
-    others = ("transformers", "accelerate", "peft")
-
-    assert company("peft", "0.15.0", answers, grid, others) == TableEvidence(
-        culprit="peft",
-        environments=3,
-        versions={
-            "peft": ("0.15.0", "0.16.0"),
-            "transformers": ("4.50.0", "4.53.0"),
-            "accelerate": ("1.4.0", "1.6.0"),
-        },
-    )
-    assert company("peft", "0.17.0", answers, grid, others) is None
-    assert company("peft", "0.15.2", answers, grid, others) is None
 
 
 def test_the_packages_that_a_case_itself_names_are_tried_first() -> None:

@@ -60,7 +60,6 @@ def test_a_pair_and_its_base_are_answered_from_evidence(ask: Asked) -> None:
         "peft alone: 4.53.3+peft0.15.2 with peft 0.16.0 and nothing else changed passes;"
         " 4.53.3 with peft 0.15.2 fails."
     )
-    assert found["table"][0]["versions"]["peft"] == ["0.14.0", "0.15.2"]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,6 @@ def test_the_cache_that_transformers_healed_is_blamed_on_it_alone(ask: Asked) ->
         ("4.50.3+transformers4.51.0", "good", "passes", False),
     ]
     assert trials(second) == [(*trial[:3], True) for trial in trials(first)]
-    assert [one["culprit"] for one in first["table"]] == ["transformers"]
 
 
 @pytest.mark.whole
