@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
@@ -30,19 +30,62 @@ from repromatrix.runner.paths import Paths
 from repromatrix.runner.project import Project
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MixtureRuns:
-    """Answers for environments that have a lock."""
+@dataclass(kw_only=True, slots=True)
+class MixtureOracle:
+    """Answers for mixtures of two environments; what it runs is kept at once."""
 
     project: Project
     question: CaseQuestion
+    good: str
+    bad: str
     rows: tuple[Observation, ...]
     """The published ones, then those of this machine, then those of earlier searches."""
     keep: Callable[[Observation], None]
     terms: Terms
     say: Callable[[str], None]
+    ends: EnvironmentDifference = field(init=False)
 
-    def answered(self, taken: Taken, environment: Environment, lock: Lock) -> MixtureTrial:
+    def __post_init__(self) -> None:
+        """Compare the ends; raises RunnerError where one of them cannot run the case."""
+        case, environments = self.question.case, self.project.environments
+        for option, name in (("--good", self.good), ("--bad", self.bad)):
+            if reasons := obstacles(case, environments[name], self.question.device):
+                what = f"{case.name} is not applicable ({'; '.join(reasons)})"
+                raise refuse(Problem(f"{option} {name}", what))
+        good, bad = environments[self.good], environments[self.bad]
+        self.ends = packages.difference(good, bad, likely(case))
+
+    def blame(self) -> packages.Blame:
+        """Search; raises RunnerError (exit 4) where an end cannot be built."""
+        everything = self.ends.everything
+        bad = self.ask(everything)
+        if bad.seen:
+            self.question = self.question.recognising([bad.seen])
+            bad = dataclasses.replace(bad, answer=self.question.answer(bad.seen))
+        return packages.search(
+            self.ends, lambda taken: bad if taken == everything else self.ask(taken)
+        )
+
+    def ask(self, taken: Taken) -> MixtureTrial:
+        """Return what a mixture answers; evidence is found by what is installed, not by name."""
+        good, bad, project = self.ends.good, self.ends.bad, self.project
+        if not taken or taken == self.ends.everything:
+            end = bad if taken else good
+            trial = self._answered(taken, end, project.locks[end.name])
+            if trial.seen is None:
+                raise refuse(Problem(trial.name, trial.reason), ExitCode.UNBUILDABLE)
+            return trial
+        both = Ends(project.locks[good.name], project.locks[bad.name])
+        try:
+            lock = mixed(project.paths, project.matrix, both, self.ends, taken)
+        except UnresolvableError as error:
+            name = packages.mixture_name(self.ends, taken)
+            return MixtureTrial(taken=taken, name=name, reason=f"cannot be resolved: {error}")
+        pins = {**lock.versions(good.markers), "torch": good.version("torch")}
+        environment = dataclasses.replace(good, name=lock.name, source=Source.PAIR, pins=pins)
+        return self._answered(taken, environment, lock)
+
+    def _answered(self, taken: Taken, environment: Environment, lock: Lock) -> MixtureTrial:
         """Return a trial with its answer, or with the reason why it cannot be built."""
         trial = MixtureTrial(taken=taken, name=environment.name, environment=environment)
         row = stored = self._stored(environment)
@@ -75,52 +118,6 @@ class MixtureRuns:
         (row,) = run.measure(ready, {case.name: case}, self.terms, doubted=lambda *_: True)
         self.keep(row)
         return row
-
-
-class MixtureOracle:
-    """Answers for mixtures of two environments; what it runs is stored at once."""
-
-    def __init__(self, runs: MixtureRuns, good: str, bad: str) -> None:
-        """Run nothing yet; raises RunnerError where an end cannot run the case."""
-        self.runs = runs
-        self.project = runs.project
-        case, environments = runs.question.case, runs.project.environments
-        for option, name in (("--good", good), ("--bad", bad)):
-            if reasons := obstacles(case, environments[name], runs.question.device):
-                what = f"{case.name} is not applicable ({'; '.join(reasons)})"
-                raise refuse(Problem(f"{option} {name}", what))
-        self.ends = packages.difference(environments[good], environments[bad], likely(case))
-
-    def blame(self) -> packages.Blame:
-        """Search; raises RunnerError (exit 4) where an end cannot be built."""
-        everything = self.ends.everything
-        bad = self.ask(everything)
-        if bad.seen:
-            question = self.runs.question.recognising([bad.seen])
-            self.runs = dataclasses.replace(self.runs, question=question)
-            bad = dataclasses.replace(bad, answer=question.answer(bad.seen))
-        return packages.search(
-            self.ends, lambda taken: bad if taken == everything else self.ask(taken)
-        )
-
-    def ask(self, taken: Taken) -> MixtureTrial:
-        """Return what a mixture answers; evidence is found by what is installed, not by name."""
-        good, bad, project = self.ends.good, self.ends.bad, self.project
-        if not taken or taken == self.ends.everything:
-            end = bad if taken else good
-            trial = self.runs.answered(taken, end, project.locks[end.name])
-            if trial.seen is None:
-                raise refuse(Problem(trial.name, trial.reason), ExitCode.UNBUILDABLE)
-            return trial
-        both = Ends(project.locks[good.name], project.locks[bad.name])
-        try:
-            lock = mixed(project.paths, project.matrix, both, self.ends, taken)
-        except UnresolvableError as error:
-            name = packages.mixture_name(self.ends, taken)
-            return MixtureTrial(taken=taken, name=name, reason=f"cannot be resolved: {error}")
-        pins = {**lock.versions(good.markers), "torch": good.version("torch")}
-        environment = dataclasses.replace(good, name=lock.name, source=Source.PAIR, pins=pins)
-        return self.runs.answered(taken, environment, lock)
 
 
 def likely(case: Case) -> tuple[str, ...]:

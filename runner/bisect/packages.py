@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from repromatrix.runner.bisect.search import Answer, smallest
+from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.cell import Environment
 from repromatrix.runner.model.environment_name import taken_apart, with_extras
 from repromatrix.runner.model.observation import Observation
@@ -115,6 +116,19 @@ class BlameOutcome(StrEnum):
     BAD_IS_GOOD = "bad-is-good"
     SILENT = "silent"
     """An end could not be judged."""
+
+    @property
+    def code(self) -> ExitCode:
+        """The exit code that says so."""
+        match self:
+            case BlameOutcome.FOUND:
+                return ExitCode.AS_EXPECTED
+            case BlameOutcome.BAD_IS_GOOD:
+                return ExitCode.NOT_REPRODUCED
+            case BlameOutcome.GOOD_IS_BAD:
+                return ExitCode.FAILS_ON_BOTH_SIDES
+            case BlameOutcome.UNDECIDED | BlameOutcome.SILENT:
+                return ExitCode.UNDECIDED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from repromatrix.runner.bisect.oracle import why_unknown
@@ -116,23 +115,12 @@ def said(trial: MixtureTrial) -> str:
     return why_unknown(row) if trial.answer is Answer.UNKNOWN else row.described
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class BlameReport:
-    """An answer with what a reader must know beside it."""
+def document(blame: Blame, *, subject: str, ground: str, command: str) -> Document:
+    """Return the answer as a document.
 
-    blame: Blame
-    subject: str
-    """The cell that was asked about, without its environment."""
-    ground: str
-    """What it was measured on: the device, torch, Python."""
-    command: str
-    """What repeats it."""
-
-
-def document(report: BlameReport) -> Document:
-    """Return the answer as a document."""
-    blame = report.blame
-    answer, *about = _about(report)
+    `subject` is the cell that was asked about, without its environment, `ground` what it was
+    measured on (the device, torch, Python), and `command` what repeats it.
+    """
     ends = {frozenset(): "good", blame.ends.everything: "bad"}
     rows = [
         (ends.get(trial.taken, ""), trial.name, _outcome(blame, trial))
@@ -140,26 +128,31 @@ def document(report: BlameReport) -> Document:
         if trial.environment
     ]
     return Document(
-        headline=answer,
+        headline=sentence(blame),
         parts=[
-            Paragraph(about),
+            Paragraph(
+                [
+                    *_about(
+                        blame, f"{subject}, good {blame.good.name}, bad {blame.bad.name}; {ground}."
+                    )
+                ]
+            ),
             Table(("end", "environment", "outcome"), rows),
             Paragraph([*_impossible(blame)]),
-            Paragraph([*_further(report)]),
+            Paragraph([*_further(blame)]),
         ],
-        data=_data(report),
-        repeat=report.command,
+        data=_data(blame, subject, ground, command),
+        repeat=command,
     )
 
 
-def _data(report: BlameReport) -> dict[str, Any]:
+def _data(blame: Blame, subject: str, ground: str, command: str) -> dict[str, Any]:
     """Return the answer for programs."""
-    blame = report.blame
     return {
         "ending": str(blame.ending),
         "answer": sentence(blame),
-        "cell": report.subject,
-        "measured": report.ground,
+        "cell": subject,
+        "measured": ground,
         "good": blame.good.name,
         "bad": blame.bad.name,
         "changes": {
@@ -169,28 +162,22 @@ def _data(report: BlameReport) -> dict[str, Any]:
         "breaks": list(blame.breaks.packages) if blame.breaks else None,
         "heals": list(blame.fixes.packages) if blame.fixes else None,
         "trials": [_trial_data(blame, trial) for trial in blame.trials],
-        "command": report.command,
+        "command": command,
     }
 
 
-def _said_data(trial: MixtureTrial) -> dict[str, object]:
+def _trial_data(blame: Blame, trial: MixtureTrial) -> dict[str, object]:
     seen = trial.seen
     return {
+        "environment": trial.name,
+        "packages": {change.package: change.version(trial.taken) for change in blame.ends.changes},
+        "along": list(trial.company(blame.ends)),
         "answer": trial.answer.word,
         "outcome": str(seen.outcome) if seen else "not-run",
         "error": seen.failed.headline if seen and seen.failed else "",
         "reason": trial.reason,
         "known": trial.known,
         "source": seen.source if seen else "",
-    }
-
-
-def _trial_data(blame: Blame, trial: MixtureTrial) -> dict[str, object]:
-    return {
-        "environment": trial.name,
-        "packages": {change.package: change.version(trial.taken) for change in blame.ends.changes},
-        "along": list(trial.company(blame.ends)),
-        **_said_data(trial),
         "environment_digest": trial.environment.digest if trial.environment else "",
     }
 
@@ -223,12 +210,11 @@ def _not_named(blame: Blame, trial: MixtureTrial) -> str:
     return "; ".join(parts)
 
 
-def _about(report: BlameReport) -> Iterator[str]:
-    """Yield the answer, what was asked, and what differs."""
-    blame, changes = report.blame, report.blame.ends.changes
-    yield sentence(blame)
+def _about(blame: Blame, asked: str) -> Iterator[str]:
+    """Yield what cannot be told apart, what was asked, and what differs."""
+    changes = blame.ends.changes
     yield from _inseparable(blame)
-    yield f"{report.subject}, good {blame.good.name}, bad {blame.bad.name}; {report.ground}."
+    yield asked
     if not changes:
         yield "No package differs."
         return
@@ -239,9 +225,9 @@ def _about(report: BlameReport) -> Iterator[str]:
     yield f"{plural(len(changes), 'package')} {verb}, good to bad: {shown}."
 
 
-def _further(report: BlameReport) -> Iterator[str]:
+def _further(blame: Blame) -> Iterator[str]:
     """Yield what else a reader should know."""
-    blame, trials = report.blame, report.blame.trials
+    trials = blame.trials
     names = dict.fromkeys(name for least in blame.least for name in least.packages)
     if idle := [name for name in names if name not in blame.culprits]:
         yield f"Alone they change nothing: {', '.join(idle)}."

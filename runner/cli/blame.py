@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-from repromatrix.runner.bisect import package_runs
 from repromatrix.runner.bisect.oracle import CaseQuestion
-from repromatrix.runner.bisect.packages import BlameOutcome
-from repromatrix.runner.bisect.render_packages import BlameReport, document
+from repromatrix.runner.bisect.package_runs import MixtureOracle
+from repromatrix.runner.bisect.packages import Blame
+from repromatrix.runner.bisect.render_packages import document
 from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.options import Console
 from repromatrix.runner.document import write
@@ -72,20 +72,20 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     loaded = cli.load_scripts(paths, [options.case], derived)
     question = _question(loaded, options)
     try:
-        report = _searched(loaded, question, options, tell)
+        blame = _searched(loaded, question, options, tell)
     except Interrupted:
         tell("Results so far are kept; run the same command to continue.")
         raise
-    cli.print_stdout(write(document(report), options.format))
-    match report.blame.ending:
-        case BlameOutcome.FOUND:
-            return ExitCode.AS_EXPECTED
-        case BlameOutcome.BAD_IS_GOOD:
-            return ExitCode.NOT_REPRODUCED
-        case BlameOutcome.GOOD_IS_BAD:
-            return ExitCode.FAILS_ON_BOTH_SIDES
-        case BlameOutcome.UNDECIDED | BlameOutcome.SILENT:
-            return ExitCode.UNDECIDED
+    variant = f"[{question.workaround}]" if question.workaround else ""
+    matrix = loaded.matrix
+    page = document(
+        blame,
+        subject=f"{question.case.name}{variant} {question.precision}",
+        ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
+        command=as_typed("blame", shlex.join(cli.portable(sys.argv[2:]))),
+    )
+    cli.print_stdout(write(page, options.format))
+    return blame.ending.code
 
 
 def _question(loaded: Project, options: BlameOptions) -> CaseQuestion:
@@ -123,28 +123,20 @@ def _searched(
     question: CaseQuestion,
     options: BlameOptions,
     tell: Callable[[str], None],
-) -> BlameReport:
-    paths, matrix = loaded.paths, loaded.matrix
+) -> Blame:
+    paths, cases = loaded.paths, {question.case.name}
     ends = (options.good, options.bad)
     good, bad = (_with_needed_extras(question.case, loaded, name) for name in ends)
-    rows = answers.both(paths, tell, {question.case.name})
     with contextlib.closing(Store(paths.trials, tell)) as store:
-        known = () if options.rerun else (*rows, *store.rows({question.case.name}))
+        known = () if options.rerun else (*answers.both(paths, tell, cases), *store.rows(cases))
         sandbox = cli.decide_sandbox(options.sandbox, tell)
-        runs = package_runs.MixtureRuns(
+        return MixtureOracle(
             project=loaded,
             question=question,
+            good=good,
+            bad=bad,
             rows=known,
             keep=store.put,
-            terms=Terms(limits=matrix.limits, device=question.device, sandbox=sandbox),
+            terms=Terms(limits=loaded.matrix.limits, device=question.device, sandbox=sandbox),
             say=tell,
-        )
-        oracle = package_runs.MixtureOracle(runs, good, bad)
-        answer = oracle.blame()
-    variant = f"[{question.workaround}]" if question.workaround else ""
-    return BlameReport(
-        blame=answer,
-        subject=f"{question.case.name}{variant} {question.precision}",
-        ground=f"on {question.device} with torch {matrix.torch.version}, Python {matrix.python}",
-        command=as_typed("blame", shlex.join(cli.portable(sys.argv[2:]))),
-    )
+        ).blame()

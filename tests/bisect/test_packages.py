@@ -17,7 +17,6 @@ from repromatrix.runner.bisect import package_runs
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.package_runs import (
     MixtureOracle,
-    MixtureRuns,
     UnresolvableError,
     in_short,
     likely,
@@ -31,7 +30,7 @@ from repromatrix.runner.bisect.packages import (
     mixture_name,
     search,
 )
-from repromatrix.runner.bisect.render_packages import BlameReport, document, sentence
+from repromatrix.runner.bisect.render_packages import document, sentence
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.document import write
 from repromatrix.runner.environments import building
@@ -103,15 +102,6 @@ def packages(blame: Blame) -> tuple[tuple[str, ...], tuple[str, ...]]:
     assert blame.breaks
     assert blame.fixes
     return blame.breaks.packages, blame.fixes.packages
-
-
-def report(blame: Blame) -> BlameReport:
-    return BlameReport(
-        blame=blame,
-        subject="toy_breaks bf16",
-        ground="on cpu with torch 2.13.0, Python 3.11",
-        command="nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3",
-    )
 
 
 def test_the_changes_stand_in_order_of_likelihood_and_torch_is_none() -> None:
@@ -280,7 +270,13 @@ def hostile() -> Blame:
 
 
 def told(blame: Blame, form: str) -> str:
-    return write(document(report(blame)), form)
+    page = document(
+        blame,
+        subject="toy_breaks bf16",
+        ground="on cpu with torch 2.13.0, Python 3.11",
+        command="nox -s blame -- toy_breaks --precision bf16 --good 4.51.0 --bad 4.50.3",
+    )
+    return write(page, form)
 
 
 def test_every_answer_reads_as_expected(expected: Expected) -> None:
@@ -406,15 +402,16 @@ class Machine:
         terms = Terms(
             run="", limits=self.project.matrix.limits, device=Device.CPU, jobs=1, fork=True
         )
-        runs = MixtureRuns(
+        return MixtureOracle(
             project=self.project,
             question=question(self.case),
+            good="4.51.0",
+            bad="4.50.3",
             rows=(*rows, *self.kept),
             keep=self.kept.append,
             terms=terms,
             say=lambda _: None,
         )
-        return MixtureOracle(runs, "4.51.0", "4.50.3")
 
 
 @pytest.fixture
