@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -69,11 +68,6 @@ def every(line: Sequence[HistoryPoint], step: str, option: str) -> list[HistoryP
         what = f"{step} gives {len(chosen)} points of {len(line)} commits"
         raise refuse(Problem(option, what, f"Choose a larger step: at most {MOST} are measured."))
     return chosen
-
-
-def at_random(line: Sequence[HistoryPoint], number: int, seed: int = 0) -> list[HistoryPoint]:
-    """Return a random sample, oldest first; the same line and seed give the same."""
-    return sorted(random.Random(seed).sample(line, min(number, len(line))))  # noqa: S311 - no secret
 
 
 def cell_of(question: CaseQuestion) -> HistoryKey:

@@ -23,7 +23,7 @@ from repromatrix.runner.cli import options as cli
 from repromatrix.runner.cli.options import Console
 from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.development import repository_of
-from repromatrix.runner.errors import Conflict, ExitCode, InvalidValue, Problem, refuse
+from repromatrix.runner.errors import Conflict, ExitCode, Problem, refuse
 from repromatrix.runner.evidence import history as history_evidence
 from repromatrix.runner.evidence.history import HistoryPoint, MainHistory
 from repromatrix.runner.execution.events import Terms
@@ -35,7 +35,7 @@ from repromatrix.runner.planning.selection import CASE, SelectionRequest, select
 from repromatrix.runner.project import Project, load
 from repromatrix.runner.text import plural, shorten
 
-_EVERY, _RANDOM = "--every", "--random"
+_EVERY = "--every"
 _WIDE = 160
 
 
@@ -53,16 +53,9 @@ class HistoryOptions:
             metavar="STEP", help="Measure every so many commits (200), or every so many weeks (2w)."
         ),
     ] = ""
-    random: Annotated[
-        int,
-        typer.Option(
-            metavar="NUMBER", help="Measure so many commits, chosen at random, and keep nothing."
-        ),
-    ] = 0
     places: Annotated[bool, "Write where the releases of the clone left main; measure nothing."] = (
         False
     )
-    seed: Annotated[int, "With --random: another sample."] = 0
     rerun: cli.Rerun = False
     sandbox: cli.Sandbox = None
 
@@ -73,14 +66,14 @@ def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode
     clone = _clone(paths, options)
     if options.places:
         return _write_places(paths, clone, options, console)
+    if not options.every:
+        what = "no commits are chosen"
+        raise refuse(Problem(_EVERY, what, f"Give {_EVERY} 200 or {_EVERY} 4w."))
     loaded = load(paths)
     asked = _questions(loaded, options)
     line = history.main_line(clone, loaded.matrix.releases[0].name)
-    points = _points(line, options)
-    # A sample says how many commits can be judged; it is no part of the story.
-    is_story = bool(options.every)
-    is_fresh = options.rerun or not is_story
-    known = MainHistory() if is_fresh else history_evidence.known_history(paths)
+    points = history.every(line, options.every, _EVERY)
+    known = MainHistory() if options.rerun else history_evidence.known_history(paths)
     answered = [known.answers.get(cell_of(question), {}) for question in asked]
     due = [point for point in points if any(point.commit not in each for each in answered)]
     console.print(
@@ -88,9 +81,7 @@ def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode
         f" {len(due)} to measure, {plural(len(asked), 'cell')} each."
     )
     sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
-    found = _Found(
-        paths=paths, clone=clone, console=console, left=len(due), known=known, keep=is_story
-    )
+    found = _Found(paths=paths, clone=clone, console=console, left=len(due), known=known)
     with opened(paths.checkouts, clone.repository, clone.sources) as worktree:
         runs = CommitRuns(
             home=Home(paths=paths, matrix=loaded.matrix, locks=loaded.locks),
@@ -118,8 +109,8 @@ def _write_places(
     paths: Paths, clone: Clone, options: HistoryOptions, console: Console
 ) -> ExitCode:
     """Add what a clone tells of releases to the file that searches read."""
-    if options.every or options.random:
-        raise refuse(Conflict("--places", _EVERY if options.every else _RANDOM, "it runs nothing"))
+    if options.every:
+        raise refuse(Conflict("--places", _EVERY, "it runs nothing"))
     known = places.with_clone(places.read(paths.places), clone.repository, clone.sources)
     files.write(paths.places, places.as_text(known))
     package, file = clone.sources.package, paths.shown(paths.places)
@@ -139,29 +130,15 @@ def _questions(loaded: Project, options: HistoryOptions) -> list[CaseQuestion]:
     ]
 
 
-def _points(line: Sequence[HistoryPoint], options: HistoryOptions) -> list[HistoryPoint]:
-    if options.every and options.random:
-        raise refuse(Conflict(_EVERY, _RANDOM, "each chooses the commits"))
-    if not (options.every or options.random):
-        what = "no commits are chosen"
-        raise refuse(Problem(_EVERY, what, f"Give {_EVERY} 200, {_EVERY} 4w or {_RANDOM} 100."))
-    if options.every:
-        return history.every(line, options.every, _EVERY)
-    if not 0 < options.random <= history.MOST:
-        raise refuse(InvalidValue(_RANDOM, str(options.random), f"1 to {history.MOST}"))
-    return history.at_random(line, options.random, options.seed)
-
-
 @dataclass(kw_only=True)
 class _Found:
-    """Prints every point as it is measured, and keeps it if it is to be kept."""
+    """Prints and keeps every point as it is measured."""
 
     paths: Paths
     clone: Clone
     console: Console
     left: int
     known: MainHistory
-    keep: bool
     begun: float = dataclasses.field(default_factory=time.monotonic)
     done: int = 0
 
@@ -169,8 +146,7 @@ class _Found:
         repository = repository_of(self.clone.repository.folder)
         found = dataclasses.replace(found, repository=repository)
         self.known = self.known.merged(found)
-        if self.keep:
-            history_evidence.keep(self.paths, found)
+        history_evidence.keep(self.paths, found)
         self.done += 1
         self.left -= 1
         minutes = (time.monotonic() - self.begun) / 60

@@ -53,16 +53,6 @@ def test_more_points_than_are_measured_are_refused_with_how_many_they_are() -> N
         history.every(line(250), "1", "--every")
 
 
-def test_a_random_sample_is_the_same_each_time_and_another_with_another_seed() -> None:
-    commits = line(100)
-
-    first = history.at_random(commits, 5)
-
-    assert first == history.at_random(commits, 5) == sorted(first)
-    assert first != history.at_random(commits, 5, seed=1)
-    assert history.at_random(commits[:3], 5) == commits[:3]
-
-
 def test_the_main_branch_is_measured_from_a_release_on_and_the_clone_only_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

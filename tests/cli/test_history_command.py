@@ -58,10 +58,8 @@ def test_where_releases_left_main_is_added_to_the_file(places: Paths, clone: Pat
     ("options", "said"),
     [
         ({"repo": None}, r"--repo: is missing.*Give the path of a clone"),
-        ({}, r"no commits are chosen.*--every 200, --every 4w or --random 100"),
-        ({"every": "2", "random": 3}, r"--every cannot be combined with --random"),
-        ({"random": 201}, r"--random.*201.*1 to 200"),
-        ({"places": True, "random": 2}, r"--places cannot be combined with --random"),
+        ({}, r"no commits are chosen.*--every 200 or --every 4w"),
+        ({"places": True, "every": "2"}, r"--places cannot be combined with --every"),
         ({"every": "often"}, r"--every.*often.*a number of commits"),
         ({"case": ["nosuch"], "every": "2"}, "nosuch"),
     ],
@@ -104,14 +102,3 @@ def test_each_point_is_measured_once_and_what_it_did_is_printed(
     assert capsys.readouterr().out == first
     assert next(iter(known.answers)).precision is Precision.BF16
     assert history.known_history(places) == known
-
-
-def test_a_random_sample_is_printed_and_no_part_of_what_is_kept(
-    places: Paths, clone: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    chosen = HistoryOptions(repo=clone, random=5, precision=["bf16"], sandbox=False)
-
-    command.measure(places, chosen, Console(quiet=True))
-
-    assert "5 commits measured, 1 not judged (20.0%)." in capsys.readouterr().out
-    assert not places.history.exists()
