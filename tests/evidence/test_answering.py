@@ -17,6 +17,7 @@ from repromatrix.runner.evidence.answering import (
     answer,
     answering_row,
     answering_rows,
+    answers,
     contradictions,
     current,
     is_standing,
@@ -104,6 +105,17 @@ def test_a_stale_row_of_another_text_of_the_case_denies_nothing() -> None:
 
 def test_a_cell_whose_case_is_gone_still_has_a_row_that_answers() -> None:
     assert answering_rows([PASSES, THEIRS], {}, {}) == {cell(): PASSES}
+
+
+def test_what_others_could_not_run_says_nothing_where_a_cell_was_run() -> None:
+    theirs = row(Outcome.PASSES, MERGED)
+    nowhere = dataclasses.replace(TODAY, environment_digest="", run="later")
+    unbuilt = row(Outcome.UNBUILDABLE, MERGED, provenance=nowhere)
+    apart = dataclasses.replace(unbuilt, cell=cell("4.51.0"))
+    otherwise = row(Outcome.FAILS, MERGED, stale=True)
+
+    assert answers([theirs, unbuilt, apart, row(Outcome.OUT_OF_MEMORY, MERGED)]) == (theirs, apart)
+    assert {*map(id, answers([theirs, otherwise]))} == {id(theirs), id(otherwise)}
 
 
 def _kinds() -> st.SearchStrategy[Observation]:
