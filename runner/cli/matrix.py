@@ -30,7 +30,7 @@ from repromatrix.runner.environments import building, development
 from repromatrix.runner.errors import ExitCode, Problem, refuse
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.answering import current
-from repromatrix.runner.evidence.store import Store, take_in_late
+from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.execution.hardware import cores, demand
 from repromatrix.runner.execution.ray import connect as ray
@@ -154,7 +154,6 @@ def measure(paths: Paths, options: MatrixOptions, console: Console) -> ExitCode:
     warn = cli.line_printer(console, "yellow")
     opened = answers.copied if options.dry_run else answers.opened
     with opened(paths, warn) as store:
-        take_in_late(store, warn)
         stored = list(store.rows())
         if options.confirms:
             return _confirm(loaded, options, store, stored, console)

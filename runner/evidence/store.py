@@ -16,15 +16,13 @@ import dataclasses
 import functools
 import hashlib
 import json
-import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from repromatrix.runner.errors import RunnerError, more_to_do
 from repromatrix.runner.evidence import database
 from repromatrix.runner.evidence.answering import about, answers, says
 from repromatrix.runner.evidence.database import KEY, NAMES
@@ -273,38 +271,6 @@ def _wanted(keep: Keep) -> Callable[[str, str, str, str, str], bool]:
 
 def _digest(facts: tuple[object, ...]) -> str:
     return hashlib.sha256(repr(facts).encode(errors="backslashreplace")).hexdigest()[:16]
-
-
-def keep_beside(path: Path, rows: Sequence[Observation], error: RunnerError) -> RunnerError:
-    """Keep rows beside the store at `path`; return the error, which says where they are.
-
-    Where that cannot be written either the error stays as it was.
-    """
-    if not rows:
-        return error
-    late = path.with_name(f"{path.name}.late-{os.getpid()}")
-    # Under another name until it is whole: whoever takes it in removes it.
-    draft = late.with_name(f"{late.name}.new")
-    try:
-        with contextlib.closing(Store(draft, lambda _: None)) as store:
-            store.put(*rows)
-        draft.replace(late)
-    except (RunnerError, sqlite3.Error, OSError):
-        return error
-    *others, last = error.faults
-    kept = f"Cells measured meanwhile ({len(rows)}) are kept as {late.name}"
-    return RunnerError(
-        [*others, more_to_do(last, f"{kept}; the next run takes them in.")], error.code
-    )
-
-
-def take_in_late(store: Store, say: Callable[[str], None]) -> None:
-    """Store what earlier runs could not, and remove where they kept it; raises RunnerError."""
-    for path in sorted(store.path.parent.glob(f"{store.path.name}.late-*[0-9]")):
-        with contextlib.closing(Store(path, say)) as late:
-            rows = list(late.statements())
-        store.put(*rows)
-        path.unlink(missing_ok=True)
 
 
 # An observation as the columns of a row, and back

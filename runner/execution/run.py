@@ -17,9 +17,9 @@ from typing import Protocol
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import Built, UnbuildableError
 from repromatrix.runner.environments.commits import Home
-from repromatrix.runner.errors import Interrupted, RunnerError
+from repromatrix.runner.errors import Interrupted
 from repromatrix.runner.evidence.answering import answering_rows, says
-from repromatrix.runner.evidence.store import Store, keep_beside
+from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution import events
 from repromatrix.runner.execution.events import Event, Ready, Terms, Tree, Unbuilt
 from repromatrix.runner.execution.pool import Pool
@@ -140,17 +140,13 @@ class Run:
 
         `pause` is called after every environment, with the number of those that are left.
         Without an engine this machine runs the cells. Raises RunnerError where the store cannot
-        be written; what was measured then lies beside it.
+        be written: what it does not hold is measured again by the next run.
         """
         units = self.units()
         recorder = Recorder(self, store, listener or RunListener(), pause, units)
         likely = units if self.budget is None else self.budget.first(units)
         recorder.listener.began(len(likely), sum(len(unit.cells) for unit in likely))
-        engine = engine or self.pool()
-        try:
-            recorder.record(engine, units)
-        except RunnerError as error:
-            raise keep_beside(store.path, [*recorder.unsaved, *engine.left()], error) from error
+        recorder.record(engine or self.pool(), units)
         recorder.tally.left = frozenset(recorder.waiting)
         return recorder.tally
 
