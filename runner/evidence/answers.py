@@ -29,8 +29,6 @@ _LONGEST = 500
 STORE = "a repromatrix store"
 SET = "a folder with publications.toml"
 _HEAD = b"SQLite format 3\0"
-_LOG = b"\2\2"
-"""What stands behind that where a file has a log: to read it there leaves files beside it."""
 
 
 @contextlib.contextmanager
@@ -109,28 +107,24 @@ def copied(paths: Paths, say: Callable[[str], None]) -> Iterator[Store]:
 def _settled(path: Path) -> Iterator[Path]:
     """Yield where a store can be read without a change: there, or else in a copy.
 
-    A copy is needed where something beside it has to be put into it, or undone in it, first.
+    A copy is needed where a killed writer left a journal, by which it has to be undone first.
     """
-    with path.open("rb") as file:
-        is_settled = file.read(20)[-len(_LOG) :] != _LOG
+    journal = path.with_name(f"{path.name}-journal")
     try:
         with contextlib.suppress(sqlite3.Error):  # whoever reads it says what is wrong
-            if is_settled:
-                connected(path, to_read=True).close()
+            connected(path, to_read=True).close()
+        is_settled = True
     except UnwritableError:
         is_settled = False
-    if is_settled:
+    with contextlib.ExitStack() as kept:
+        if not is_settled:
+            copy = kept.enter_context(scratch()) / path.name
+            path = shutil.copyfile(path, copy)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(journal, copy.with_name(journal.name))
+            with contextlib.suppress(sqlite3.Error):
+                connected(path).close()
         yield path
-        return
-    with scratch() as folder:
-        copy = folder / path.name
-        for suffix in ("", "-wal", "-journal"):
-            there = path.with_name(path.name + suffix)
-            if there.exists():
-                shutil.copyfile(there, copy.with_name(copy.name + suffix))
-        with contextlib.suppress(sqlite3.Error):
-            connected(copy).close()
-        yield copy
 
 
 # Evidence of somebody else

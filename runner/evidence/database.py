@@ -132,10 +132,6 @@ def connected(path: Path, *, to_read: bool = False) -> sqlite3.Connection:
                 # Nobody waits for the disk: what a killed run had written stays all the same, and
                 # after a power cut `_fault` finds what is damaged.
                 database.execute("PRAGMA synchronous=OFF")
-                # Earlier versions kept a log, which needs memory that all who write share: no
-                # network's file system gives it. Whoever is busy there keeps the log.
-                with contextlib.suppress(sqlite3.OperationalError):
-                    database.execute("PRAGMA journal_mode=DELETE")
             database.execute(f"PRAGMA busy_timeout={WAIT * 1000:.0f}")
             database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except BaseException:
@@ -194,9 +190,9 @@ def set_aside_if_unusable(path: Path, say: Callable[[str], None]) -> None:
     while (aside := path.with_name(f"{path.name}.kept-{number}")).exists():
         number += 1
     path.rename(aside)
-    for suffix in ("-wal", "-shm", "-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
+    with contextlib.suppress(FileNotFoundError):
+        journal = path.with_name(f"{path.name}-journal")
+        journal.rename(aside.with_name(f"{aside.name}-journal"))
     say(f"{path.name} {why}; it is kept as {aside.name} and a new store is begun.")
 
 

@@ -156,21 +156,6 @@ def _copied(live: Path, folder: Path) -> Path:
     return folder / live.name
 
 
-def test_rows_that_an_earlier_version_left_in_a_log_are_read(tmp_path: Path) -> None:
-    live = stored(tmp_path / "live.sqlite", seen(at=cell("4.50.0")))
-    with contextlib.closing(sqlite3.connect(live, isolation_level=None)) as database:
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("UPDATE cells SET environment='4.51.0'")
-        copy = _copied(live, tmp_path / "copy")
-    before = listed(copy.parent)
-
-    assert len(before) == 3
-    assert [(row.cell.environment, row.source) for row in read_store(copy)] == [
-        ("4.51.0", "live.sqlite")
-    ]
-    assert listed(copy.parent) == before
-
-
 def test_what_a_killed_writer_left_half_written_is_not_read(tmp_path: Path) -> None:
     rows = [dataclasses.replace(seen(at=cell(name=f"a{n}")), output="x" * 5000) for n in range(99)]
     live = stored(tmp_path / "live.sqlite", *rows)

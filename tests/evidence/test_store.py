@@ -430,15 +430,3 @@ def test_the_next_confirmation_goes_on_with_the_seed_of_the_last(path: Path) -> 
     with contextlib.closing(Store(path, pytest.fail)) as store:
         assert store.seed() == 7
         assert store.confirmations(7) == {"first", "third"}
-
-
-def test_a_store_with_a_log_is_written_without_one_from_now_on(path: Path) -> None:
-    with opened(path) as store:
-        store.put(seen())
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        assert database.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
-    with opened(path) as store:
-        store.put(seen(at=cell(name="toy_b")))
-        assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-    assert len(stored(path)) == 2
