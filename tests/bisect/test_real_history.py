@@ -3,8 +3,7 @@
 Main goes from 4.49.0 over 4.50.0 to 4.51.0; the patch releases stand on a branch of their own, as
 they do in transformers, and the real heal of BLIP-2 in 4.50.3 is a cherry-pick of the one on main.
 Between the first two are planted commits that change one file, all of one size and within one
-second or so. Made-up histories (`test_commits.py`) try the ways in which commits can be connected;
-`--whole` tries two of them here too.
+second or so. Made-up histories (`test_commits.py`) try the ways in which commits can be connected.
 """
 
 from __future__ import annotations
@@ -20,13 +19,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fakes import processes_of
-from histories import fingerprint, git
+from histories import git
 from programs import PATIENCE, started, wait_until
 from real_history import CASE, MODEL, Real, found
 
 from repromatrix.runner import project
-from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome
-from repromatrix.runner.bisect.search import Edge
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.paths import ROOT, Paths
@@ -104,37 +101,6 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Paths:
     return Paths(root=tmp_path_factory.mktemp("ours"))
 
 
-def told(real: Real, answer: CommitAnswer) -> list[tuple[str, str, str]]:
-    return [(real.name(one.commit), one.environment, one.reason) for one in answer.trials]
-
-
-@pytest.mark.whole
-@pytest.mark.builds
-def test_the_heal_of_a_patch_release_is_found(clone: Real, ours: Paths) -> None:
-    before = fingerprint(clone.folder)
-    answer = found(clone, ours, "4.50.0", "4.50.3", edge=Edge.FALL)
-
-    assert answer.ending is CommitOutcome.FOUND
-    assert answer.culprit is not None
-    assert (clone.name(answer.culprit.sha), answer.culprit.pull_request) == ("pick", 37068)
-    assert {one.file for one in answer.trials} == {"transformers/__init__.py"}
-    versions = {clone.name(one.commit): one.version.partition("+")[0] for one in answer.trials}
-    assert versions["4.50.0"] == "4.50.0"
-    assert versions["4.50.3"] == "4.50.3"
-    assert fingerprint(clone.folder) == before
-
-
-@pytest.mark.builds
-@pytest.mark.whole
-def test_between_two_branches_the_heal_is_found_on_main(clone: Real, ours: Paths) -> None:
-    answer = found(clone, ours, "4.50.2", "4.51.0", edge=Edge.FALL)
-
-    assert answer.culprit is not None
-    assert clone.name(answer.culprit.sha) == "heal"
-    assert answer.searched is not None
-    assert (answer.searched.name, answer.searched.count) == ("main", 3)
-
-
 @pytest.mark.builds
 def test_the_break_is_found_among_commits_of_one_size_and_time(planted: Real, ours: Paths) -> None:
     shas = planted.shas
@@ -165,16 +131,6 @@ def environments(places: Paths, commit: str) -> set[str]:
     with contextlib.closing(Store(places.trials, print)) as store:
         names = [row.cell.environment.split("@") for row in store.rows()]
     return {end for end, sha in names if commit.startswith(sha)}
-
-
-@pytest.mark.builds
-@pytest.mark.whole
-def test_after_a_revert_the_break_that_lasts_is_found(clone: Real, ours: Paths) -> None:
-    answer = found(clone, ours, "4.49.0", "4.50.0")
-
-    assert answer.culprit is not None
-    assert clone.name(answer.culprit.sha) == "state 5"
-    assert (answer.older.revision, answer.newer.revision) == ("v4.49.0", "v4.50.0")
 
 
 @pytest.mark.builds
