@@ -184,7 +184,6 @@ class Run:
             unit = self.budget.fitting(unit)
             if not unit.cells:
                 raise events.NoTimeError
-            self.budget.begin(unit)
         cells = unit.cells
         project, name = self.project, unit.environment
         environment, tree = project.environments[name], None
@@ -336,8 +335,6 @@ class Recorder:
     def _measured(self, row: Observation) -> None:
         self.save(row)
         self.waiting.discard(row.cell)
-        if self.run.budget is not None:
-            self.run.budget.came(row.cell.environment)
         self.tally.measured += row.repeats == 1
         if self.run.keep_rows:
             self.tally.rows[row.cell] = row

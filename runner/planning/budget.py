@@ -6,7 +6,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from repromatrix.runner.errors import InvalidValue, refuse
@@ -81,7 +81,7 @@ def seconds(text: str) -> float:
     raise refuse(InvalidValue("--budget", text, "a time above zero, such as 90s, 10m or 2h"))
 
 
-@dataclass(kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
     """Time for building and measuring, and what there still is time for."""
 
@@ -92,31 +92,12 @@ class Budget:
     beside: int = 1
     """Cells of one environment at once, where there are fewer of those than workers."""
     now: Callable[[], float] = time.monotonic
-    begun: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """When each unit was begun of which no cell came yet, and the seconds that were estimated."""
-    took: float = 0.0
-    """Seconds until the first cells of units came."""
-    estimated: float = 0.0
 
     def fitting(self, unit: Unit) -> Unit:
-        """Return what of a unit can still end in time at this machine's pace, maybe no cell."""
-        # This machine may be slower than estimated; what says that it is faster is not believed.
-        slower = max(1.0, self.took / self.estimated) if self.estimated else 1.0
-        room = (self._left() / slower - self.costs.of_begin(unit.environment)) * self.beside
+        """Return what of a unit is likely to end in time, maybe no cell."""
+        room = (self._left() - self.costs.of_begin(unit.environment)) * self.beside
         spent = accumulate(map(self.costs.of_cell, unit.cells))
         return replace(unit, cells=unit.cells[: sum(seconds <= room for seconds in spent)])
-
-    def begin(self, unit: Unit) -> None:
-        """Note that a unit is begun."""
-        first = self.costs.of_begin(unit.environment) + self.costs.of_cell(unit.cells[0])
-        self.begun[unit.environment] = self.now(), first
-
-    def came(self, environment: str) -> None:
-        """Note a cell; only the first one of a unit tells anything."""
-        if environment in self.begun:
-            begun, estimated = self.begun.pop(environment)
-            self.took += self.now() - begun
-            self.estimated += estimated
 
     def first(self, units: Sequence[Unit]) -> tuple[Unit, ...]:
         """Return the first of ordered units, for which there is likely to be time."""

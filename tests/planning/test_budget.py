@@ -99,21 +99,6 @@ def test_what_comes_first_fits(sizes: list[int], room: float, workers: int) -> N
     assert all(budget.fitting(one).cells == one.cells for one in first)
 
 
-def test_on_a_machine_that_turns_out_slower_less_is_begun() -> None:
-    clock = SimpleNamespace(now=0.0)
-    budget = Budget(until=100.0, workers=1, costs=costing(), now=lambda: float(clock.now))
-    before = len(budget.fitting(unit("4.51.0", 300)).cells)
-    budget.begin(unit("4.50.0"))
-    clock.now = 2 * (IMPORT + FORK + CELL)
-    budget.came("4.50.0")
-    clock.now = 51.0
-    budget.came("4.50.0")
-    after = len(budget.fitting(unit("4.51.0", 300)).cells)
-
-    assert before == int((100 - IMPORT) / (FORK + CELL))
-    assert after == int((49 / 2 - IMPORT) / (FORK + CELL))
-
-
 class _Heard(RunListener):
     """Counts, and lets the time be over at one of the cells."""
 
