@@ -6,10 +6,11 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from repromatrix.runner.evidence.answering import dispute
@@ -31,7 +32,7 @@ COLUMNS = (
 
 WIDE = (
     *("unstable", "stale", "simulated", "repeats", "source", "reason", "signature"),
-    *("disputed", "peak", "where"),
+    *("disputed", "peak", "where", "scope"),
 )
 """What `--wide` adds."""
 
@@ -44,15 +45,19 @@ def listed(
     *,
     wide: bool = False,
     simulated: Collection[str] = (),
+    scopes: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[tuple[str, ...], list[tuple[Value, ...]]]:
     """Return the columns, and one row per judged observation; `order` is that of environments.
 
-    `simulated` names the cases that use a stand-in for a real part.
+    `simulated` names the cases that use a stand-in for a real part; `scopes` has the precisions in
+    which the bugs of a case fail.
     """
     rows = in_order(judged, order)
     if not wide:
         return COLUMNS, [_row(one) for one in rows]
-    return (*COLUMNS, *WIDE), [(*_row(one), *_flags(one, simulated)) for one in rows]
+    return (*COLUMNS, *WIDE), [
+        (*_row(one), *_flags(one, simulated), scopes.get(one.seen.cell.case, "")) for one in rows
+    ]
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> str:
@@ -136,14 +141,16 @@ def tabulate(
     *,
     wide: bool = False,
     simulated: Collection[str] = (),
+    scopes: Mapping[str, str] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Return one row per judged observation; `order` is that of environments, oldest first.
 
-    `simulated` names the cases that use a stand-in for a real part.
+    `simulated` names the cases that use a stand-in for a real part; `scopes` has the precisions in
+    which the bugs of a case fail.
     """
     import pandas as pd  # noqa: PLC0415 - half a second, and `results` as CSV does without
 
-    columns, rows = listed(judged, order, wide=wide, simulated=simulated)
+    columns, rows = listed(judged, order, wide=wide, simulated=simulated, scopes=scopes)
     frame = pd.DataFrame.from_records(rows, columns=[*columns])
     return frame.astype({"seconds": "float64"})
 

@@ -96,6 +96,7 @@ def _question(
         device=request.device,
         ignored=_ignored(ignore, used, list(loaded.cases)),
         models=asked_models(request, loaded.cases),
+        packages=frozenset(split(request.package)),
     )
     if not question.chosen(loaded.cases):
         where = used.key("ignore") if used and not ignore else _IGNORE

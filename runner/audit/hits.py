@@ -187,6 +187,7 @@ def audit(
         hits=tuple(
             _hit(bug, by_case[bug.case], cells, installed, known, question.models)
             for bug, cells in _by_bug(those(Says.HITS), known).items()
+            if not question.packages or bug.at_fault in question.packages
         ),
         clear=those(Says.CLEAR),
         not_applicable=those(Says.NOT_APPLICABLE),

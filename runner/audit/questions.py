@@ -45,6 +45,8 @@ class AuditQuestion:
     ignored: frozenset[str] = frozenset()
     models: frozenset[str] = frozenset()
     """The families of models that were asked for."""
+    packages: frozenset[str] = frozenset()
+    """Those at fault in the bugs that are asked for; all where it is empty."""
     left_out: frozenset[Spot] = frozenset()
     """Cells of chosen cases that are not asked for."""
 

@@ -25,6 +25,7 @@ from repromatrix.runner.audit.settings import (
 )
 from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli.options import (
+    AtFault,
     QuestionOptions,
     Triggers,
     checked,
@@ -64,6 +65,7 @@ class AuditOptions(QuestionOptions):
     )
     ignore: Annotated[Sequence[str], "A case to leave out, by name or glob."] = ()
     trigger: Triggers = ()
+    package: AtFault = ()
     format: Annotated[
         str,
         checked(

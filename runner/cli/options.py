@@ -104,6 +104,10 @@ Triggers = Annotated[
     Sequence[str],
     _selecting(help="Only cases that this leads to: load, trainer, generate and others."),
 ]
+AtFault = Annotated[
+    Sequence[str],
+    _selecting(metavar="PACKAGE", help="Only bugs in which this package is at fault."),
+]
 OneCase = Annotated[str, typer.Argument(metavar=CASE, help="The case by name, or your own script.")]
 OneWorkaround = Annotated[str, "Run the case with this workaround."]
 Sandbox = Annotated[

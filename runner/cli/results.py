@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -24,8 +24,9 @@ from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import ends, known_commits
 from repromatrix.runner.evidence.snapshot import newest
+from repromatrix.runner.judging.counts import bugs_of
 from repromatrix.runner.judging.ranges import axes, ranges_along
-from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.judging.verdicts import Judged, by_case
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device
@@ -71,18 +72,38 @@ def print_cells(paths: Paths, options: ResultsOptions, console: Console) -> Exit
     ]
     if snapshot := newest(paths.published, options.only_device):
         line_printer(console, "dim")(f"{str(snapshot).capitalize()}.")
-    table = _ranges(selected, loaded) if options.ranges else _cells(selected, loaded, options)
+    if options.ranges:
+        table = _ranges(selected, loaded)
+    else:
+        scopes = _scopes(grid, selection.cases, loaded) if options.wide else {}
+        table = _cells(selected, loaded, options, scopes)
     print_stdout(table)
     return ExitCode.AS_EXPECTED
 
 
-def _cells(selected: Sequence[Judged], loaded: Project, options: ResultsOptions) -> str:
+def _scopes(grid: Iterable[Judged], names: Collection[str], loaded: Project) -> dict[str, str]:
+    """Return in which precisions the bugs of some cases fail, whatever else is selected."""
+    found = {}
+    for name, rows in by_case(row for row in grid if row.seen.cell.case in names).items():
+        bugs = bugs_of(loaded.cases[name], loaded.environments, (row.seen for row in rows))
+        found[name] = "; ".join(dict.fromkeys(bug.scope for bug in bugs))
+    return found
+
+
+def _cells(
+    selected: Sequence[Judged],
+    loaded: Project,
+    options: ResultsOptions,
+    scopes: Mapping[str, str],
+) -> str:
     simulated = [name for name, case in loaded.cases.items() if case.block.simulates]
     if options.format == "csv":
-        return as_csv(*listed(selected, loaded.names, wide=options.wide, simulated=simulated))
+        return as_csv(
+            *listed(selected, loaded.names, wide=options.wide, simulated=simulated, scopes=scopes)
+        )
     from repromatrix.reports.exports.rows import tabulate  # noqa: PLC0415 - pandas costs half a second
 
-    frame = tabulate(selected, loaded.names, wide=options.wide, simulated=simulated)
+    frame = tabulate(selected, loaded.names, wide=options.wide, simulated=simulated, scopes=scopes)
     return f"{frame.to_json(orient='records', indent=1)}\n"
 
 

@@ -6,6 +6,7 @@ import difflib
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from packaging.specifiers import SpecifierSet
 
@@ -16,6 +17,7 @@ from repromatrix.runner.model.environment_name import taken_apart, under_torch, 
 from repromatrix.runner.model.families import meant, nearest
 from repromatrix.runner.model.matrix import MAIN
 from repromatrix.runner.model.outcomes import Device, Precision
+from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import as_typed
 from repromatrix.runner.text import join
 
@@ -79,6 +81,7 @@ class SelectionRequest:
     precision: Sequence[str] = ()
     workaround: Sequence[str] = ()
     trigger: Sequence[str] = ()
+    package: Sequence[str] = ()
     device: Device = Device.CPU
 
 
@@ -104,6 +107,7 @@ def select(
                 "--area": request.area,
                 "--model": request.model,
                 "--trigger": request.trigger,
+                "--package": request.package,
             }
         )
     if not environments:
@@ -128,13 +132,22 @@ def _cases(request: SelectionRequest, cases: Mapping[str, Case], argument: str) 
     models = asked_models(request, cases)
     triggers = split(request.trigger)
     _refuse_unknown("--trigger", triggers, [*Trigger])
+    packages = {*split(request.package)}
+    blamed = {name: at_fault(case) for name, case in cases.items()} if packages else {}
+    _refuse_unknown("--package", packages, {*chain.from_iterable(blamed.values())})
     return [
         name
         for name in named_cases(request.case, list(cases), argument)
         if (not request.area or cases[name].block.area in request.area)
         and (not request.model or cases[name].block.is_about(models))
         and (not triggers or set(triggers).intersection(cases[name].block.triggers))
+        and (not packages or packages & blamed[name])
     ]
+
+
+def at_fault(case: Case) -> frozenset[str]:
+    """Return the packages at fault in the bugs of a case."""
+    return frozenset(entry.package or TRANSFORMERS for entry in case.block.fails)
 
 
 def asked_models(request: SelectionRequest, cases: Mapping[str, Case]) -> frozenset[str]:

@@ -221,6 +221,21 @@ def test_a_release_that_declines_to_judge_is_not_one_on_which_it_passes() -> Non
     assert found.nearest.release == "4.52.0"
 
 
+def test_only_bugs_in_which_a_chosen_package_is_at_fault_hit() -> None:
+    hits = {
+        package: len(
+            audit(
+                installed("4.50.0"),
+                helped(),
+                dataclasses.replace(BF16, packages=frozenset({package})),
+            ).hits
+        )
+        for package in ("transformers", "peft")
+    }
+
+    assert hits == {"transformers": 1, "peft": 0}
+
+
 def test_an_ignored_case_does_not_hit() -> None:
     asked = AuditQuestion(precisions=(Precision.BF16,), ignored=frozenset({"toy_breaks"}))
     found = audit(installed("4.50.0"), helped(), asked)

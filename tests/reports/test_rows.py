@@ -48,7 +48,7 @@ def judged(
 
 def test_a_wide_table_adds_the_flags_behind_the_same_columns() -> None:
     expected = [*("unstable", "stale", "simulated", "repeats", "source", "reason", "signature")]
-    expected += ["disputed", "peak", "where"]
+    expected += ["disputed", "peak", "where", "scope"]
 
     assert [*COLUMNS, *expected] == list(tabulate([], ORDER, wide=True).columns)
 
@@ -58,11 +58,15 @@ def test_a_row_says_what_happened_and_on_what() -> None:
     row = judged(cell(), Outcome.FAILS, Verdict.REGRESSED, failed)
     row = replace(row, stale=True, seen=replace(row.seen, exercised=Exercised.YES, reason="why"))
     row = replace(row, seen=replace(row.seen, memory=MemoryUse(peak=310, limit=4096)))
-    printed = as_csv(*listed([row], ORDER, wide=True, simulated={"alpha"})).splitlines()[1]
+    printed = as_csv(
+        *listed([row], ORDER, wide=True, simulated={"alpha"}, scopes={"alpha": "every precision"})
+    )
+    printed = printed.splitlines()[1]
 
     assert printed == (
         "alpha,,4.50.0,bf16,cpu,fails,regressed,TypeError: no,yes,4.50.0,1.5.2,0.15.0,2.13.0+cpu,"
-        "0.25,False,True,True,1,this machine,why,TypeError: no more,,310,"
+        "0.25,False,True,True,1,this machine,why,TypeError: no more,,310,,"
+        "every precision"
     )
 
 
