@@ -4,11 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "FSDP2 with mixed precision trains 16-bit master weights: small updates are lost"
-# reports = [
-#     "https://github.com/huggingface/accelerate/issues/3979",
-#     "https://github.com/huggingface/accelerate/pull/3905",
-#     "https://github.com/huggingface/accelerate/pull/3985",
-# ]
+# reports = ["https://github.com/huggingface/accelerate/issues/3979"]
 # area = "trainer"
 # models = "any"
 # shown-with = ["llama"]

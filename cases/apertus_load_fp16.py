@@ -36,6 +36,7 @@
 # raises = "NotImplementedError"
 # match = "Cannot copy out of meta tensor; no data!"
 # where = "transformers.activations:XIELUActivation.__init__"
+# fixed-by = "https://github.com/huggingface/transformers/pull/43473"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/42864"

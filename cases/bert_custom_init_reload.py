@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "A model class of your own is loaded with random weights: its _init_weights runs after"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/46620",
-#     "https://github.com/huggingface/transformers/pull/46632",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/46620"]
 # area = "loading"
 # models = "any"
 # shown-with = ["bert"]

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "A quantised 16-bit checkpoint loaded without a dtype is half in 16 bit, half in fp32"
-# reports = [
-#     "https://github.com/huggingface/transformers/pull/36930",
-#     "https://github.com/huggingface/transformers/pull/36799",
-# ]
+# reports = ["https://github.com/huggingface/transformers/pull/36930"]
 # area = "quantization"
 # models = "any"
 # shown-with = ["llama"]
@@ -33,6 +30,13 @@
 # ]
 # where = "transformers.models.llama.modeling_llama:LlamaForCausalLM.forward"
 # fixed-by = "https://github.com/huggingface/transformers/pull/36930"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/36930"
+# says = "Without a dtype none is noted before quantising, and BitNet has nothing to cast to."
+# when = ["transformers>=4.50,<4.51"]
+# precisions = ["bf16", "fp16"]
+# outcome = "fails"
 # ///
 """A quantised checkpoint loaded without a dtype must have one dtype in all that is not quantised.
 

@@ -32,6 +32,7 @@
 # raises = "RuntimeError"
 # match = "]' is invalid for input of size"
 # where = "transformers.models.bitnet.modeling_bitnet:BitNetAttention.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/43721"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/46808"

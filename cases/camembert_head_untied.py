@@ -4,11 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Output layers of CamemBERT, I-BERT and Mamba are random after loading: not tied in 5.0"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/44671",
-#     "https://github.com/huggingface/transformers/pull/44931",
-#     "https://github.com/huggingface/transformers/pull/43592",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/44671"]
 # found-by = "sweep"
 # area = "loading"
 # models = ["camembert", "ibert", "mamba"]
@@ -28,6 +24,7 @@
 # raises = "AssertionError"
 # match = "the output layer is not that of the checkpoint"
 # where = "camembert_head_untied:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/44931"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0,<5.6.0"]
@@ -35,6 +32,7 @@
 # raises = "AssertionError"
 # match = "the output layer is not that of the checkpoint"
 # where = "camembert_head_untied:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/44988"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.0.0,<5.1.0"]
@@ -42,6 +40,7 @@
 # raises = "AssertionError"
 # match = "the output layer is not that of the checkpoint"
 # where = "camembert_head_untied:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/43592"
 # ///
 """A checkpoint without the output layer must be loaded with that layer tied to the embeddings.
 

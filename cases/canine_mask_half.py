@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "CANINE in fp16 or bf16: expected scalar type Float but found Half, in attention"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/47050",
-#     "https://github.com/huggingface/transformers/pull/47083",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/47050"]
 # area = "attention-mask"
 # models = ["canine"]
 # trigger = ["load", "cast", "forward"]

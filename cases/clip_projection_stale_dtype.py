@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "CLIP with projection is loaded in the dtype of its config, not in the requested one"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/36686",
-#     "https://github.com/huggingface/transformers/pull/36679",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/36686"]
 # area = "loading"
 # models = ["clip"]
 # trigger = ["load", "forward"]

@@ -30,6 +30,7 @@
 #     "mat1 and mat2 must have the same dtype, but got Float and Half",
 # ]
 # where = "transformers.models.conditional_detr.modeling_conditional_detr:ConditionalDetrDecoderLayer.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/40300"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.49.0,<5.4.0"]

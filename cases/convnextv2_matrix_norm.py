@@ -6,7 +6,6 @@
 # title = "ConvNeXt V2: linalg.matrix_norm: Low precision dtypes not supported"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/37748",
-#     "https://github.com/huggingface/transformers/pull/37041",
 #     "https://github.com/huggingface/transformers/pull/38015",
 # ]
 # area = "normalisation"
@@ -31,6 +30,7 @@
 # raises = "AssertionError"
 # match = "the norm depends on where the pixels lie"
 # where = "convnextv2_matrix_norm:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/38015"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.51.0,<4.52.1"]
@@ -42,6 +42,7 @@
 #     "linalg.matrix_norm: Low precision dtypes not supported. Got Half",
 # ]
 # where = "transformers.models.convnextv2.modeling_convnextv2:ConvNextV2GRN.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/38015"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/38015"

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "DeBERTa loaded in bf16 or fp16 fails: q_bias and v_bias stay in fp32"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/35332",
-#     "https://github.com/huggingface/transformers/pull/35336",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/35332"]
 # found-by = "sweep"
 # area = "loading"
 # models = ["deberta"]
@@ -31,6 +28,7 @@
 #     "expected scalar type Float but found Half",
 # ]
 # where = "transformers.models.deberta.modeling_deberta:DisentangledSelfAttention.forward"
+# note = "https://github.com/huggingface/transformers/pull/35336 proposes to mend it."
 # ///
 """DeBERTa loaded in bf16 or fp16 must run a forward pass.
 

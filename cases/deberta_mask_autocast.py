@@ -6,7 +6,6 @@
 # title = "DeBERTa under autocast fails in masked_fill: 'value cannot be converted to type'"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/35332",
-#     "https://github.com/huggingface/transformers/pull/35336",
 #     "https://github.com/intel/torch-xpu-ops/issues/1159",
 #     "https://github.com/intel/torch-xpu-ops/issues/1389",
 # ]
@@ -27,6 +26,7 @@
 # raises = "RuntimeError"
 # match = ["value cannot be converted to type c10::", "value cannot be converted to type at::"]
 # where = "transformers.models.deberta.modeling_deberta:DisentangledSelfAttention.forward"
+# note = "https://github.com/huggingface/transformers/pull/35336 proposes to mend it."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/35332"

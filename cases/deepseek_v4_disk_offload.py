@@ -29,6 +29,13 @@
 # match = "tokens are sent to other experts than the checkpoint says"
 # where = "deepseek_v4_disk_offload:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/46849"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/transformers/pull/46849"
+# says = "The table of experts is read in the wrong precision, and tokens go to wrong experts."
+# when = ["transformers>=5.8,<5.13"]
+# precisions = ["bf16"]
+# outcome = "fails"
 # ///
 """A tensor read back from disk must be what was saved, whatever the dtype of loading.
 

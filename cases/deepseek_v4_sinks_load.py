@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "DeepSeek-V4 loaded in 16 bit rounds attention sinks and the mixing weights of its head"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/46167",
-#     "https://github.com/huggingface/transformers/pull/46198",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/46167"]
 # area = "loading"
 # models = ["deepseek_v4"]
 # trigger = ["load", "save"]

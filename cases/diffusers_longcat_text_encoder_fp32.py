@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "diffusers LongCatAudioDiTPipeline fails with an fp32 text encoder and 16-bit rest"
-# reports = [
-#     "https://github.com/huggingface/diffusers/issues/13580",
-#     "https://github.com/huggingface/diffusers/pull/13694",
-# ]
+# reports = ["https://github.com/huggingface/diffusers/issues/13580"]
 # area = "diffusion"
 # models = ["longcat-audio-dit"]
 # trigger = ["load"]
@@ -31,6 +28,7 @@
 # match = "mat1 and mat2 must have the same dtype, but got Float and"
 # where = """
 # diffusers.models.transformers.transformer_longcat_audio_dit:AudioDiTTimestepEmbedding.forward"""
+# note = "https://github.com/huggingface/diffusers/pull/13694 proposes to mend it."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/diffusers/issues/13580"

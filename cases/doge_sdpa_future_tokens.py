@@ -7,7 +7,6 @@
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/48748",
 #     "https://github.com/huggingface/transformers/pull/48821",
-#     "https://github.com/huggingface/transformers/pull/48769",
 # ]
 # found-by = "sweep"
 # area = "attention-mask"
@@ -28,6 +27,7 @@
 # raises = "AssertionError"
 # match = "earlier logits depend on the last token"
 # where = "doge_sdpa_future_tokens:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/48821"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/48748"

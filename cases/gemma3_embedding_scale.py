@@ -24,6 +24,7 @@
 # raises = "AssertionError"
 # match = "the scale is not that of training"
 # where = "gemma3_embedding_scale:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/37109"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/37109"

@@ -4,7 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Gemma 3n gives other logits with use_cache=False: keys and values are not shared"
-# reports = ["https://github.com/huggingface/transformers/pull/45489"]
+# reports = []
 # found-by = "sweep"
 # area = "kv-cache"
 # models = ["gemma3n"]

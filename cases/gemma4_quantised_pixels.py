@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Gemma 4 with a quantised vision tower: pixels are cast to whole numbers"
-# reports = [
-#     "https://github.com/huggingface/transformers/pull/46933",
-#     "https://github.com/huggingface/transformers/pull/46904",
-# ]
+# reports = ["https://github.com/huggingface/transformers/pull/46933"]
 # area = "quantization"
 # models = ["gemma4"]
 # same-code = ["gemma4-unified"]

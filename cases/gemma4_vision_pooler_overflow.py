@@ -5,7 +5,6 @@
 # [tool.repromatrix]
 # title = "Gemma 4 image features overflow to inf or NaN in fp16"
 # reports = [
-#     "https://github.com/huggingface/transformers/pull/46277",
 #     "https://github.com/unslothai/unsloth-zoo/pull/931",
 #     "https://github.com/vllm-project/vllm/issues/40290",
 # ]

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "GPT-2 ignores scale_attn_by_inverse_layer_idx under SDPA"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/44380",
-#     "https://github.com/huggingface/transformers/pull/44397",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/44380"]
 # area = "attention"
 # models = ["gpt2"]
 # trigger = ["forward"]

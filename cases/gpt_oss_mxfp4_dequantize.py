@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "gpt-oss loaded from MXFP4 in fp32 or fp16: the experts are unpacked to bf16"
-# reports = [
-#     "https://github.com/openvinotoolkit/openvino.genai/pull/3783",
-#     "https://github.com/huggingface/transformers/pull/43326",
-# ]
+# reports = ["https://github.com/openvinotoolkit/openvino.genai/pull/3783"]
 # area = "quantization"
 # models = ["gpt-oss"]
 # trigger = ["load", "forward"]
@@ -48,6 +45,7 @@
 #     "transformers.integrations.moe:_grouped_linear",
 #     "transformers.models.gpt_oss.modeling_gpt_oss:GptOssExperts.forward",
 # ]
+# fixed-by = "https://github.com/huggingface/transformers/pull/43977"
 #
 # [[tool.repromatrix.fails]]
 # when = ["torch<2.9", "transformers>=5.2.0,<5.3"]

@@ -31,6 +31,7 @@
 #     "Index put requires the source and destination dtypes match, got Half for the destination and Float for the source.",
 # ]
 # where = "transformers.models.idefics2.modeling_idefics2:Idefics2Model.inputs_merger"
+# fixed-by = "https://github.com/huggingface/transformers/pull/38467"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/38963"

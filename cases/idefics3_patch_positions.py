@@ -7,7 +7,6 @@
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/41190",
 #     "https://github.com/huggingface/transformers/pull/40360",
-#     "https://github.com/huggingface/transformers/pull/41371",
 #     "https://github.com/huggingface/transformers/pull/47133",
 # ]
 # area = "vision-tower"
@@ -30,6 +29,7 @@
 # raises = "AssertionError"
 # match = "patches share or miss a position"
 # where = "idefics3_patch_positions:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/41374"
 # note = "A factor of 1 - 1e-6, and for four patch releases integer coordinates, break fp32 too."
 # trigger = ["forward"]
 #

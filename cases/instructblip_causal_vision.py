@@ -24,6 +24,7 @@
 # raises = "AssertionError"
 # match = "the first patch does not see the last one"
 # where = "instructblip_causal_vision:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/38108"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/40952"

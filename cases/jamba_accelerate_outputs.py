@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Jamba, accelerate: 'HybridMambaAttentionDynamicCache' has no attribute 'float'"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/36938",
-#     "https://github.com/huggingface/accelerate/pull/3451",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/36938"]
 # found-by = "measurement"
 # area = "kv-cache"
 # models = ["jamba"]

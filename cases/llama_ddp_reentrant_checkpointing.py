@@ -9,7 +9,6 @@
 #     "https://github.com/huggingface/accelerate/issues/389",
 #     "https://github.com/huggingface/trl/issues/4782",
 #     "https://github.com/modelscope/ms-swift/issues/2746",
-#     "https://github.com/huggingface/transformers/pull/43203",
 # ]
 # area = "gradient-checkpointing"
 # models = "any"

@@ -4,7 +4,7 @@
 #
 # [tool.repromatrix]
 # title = 'dtype="auto" on a checkpoint that begins with float8 tensors: no storage object'
-# reports = ["https://github.com/huggingface/transformers/pull/44883"]
+# reports = ["https://github.com/huggingface/transformers/issues/44589"]
 # area = "loading"
 # models = "any"
 # shown-with = ["llama"]

@@ -34,6 +34,7 @@
 # raises = "AssertionError"
 # match = "weights of the other process are not finite"
 # where = "llama_fsdp_load_nan_weights:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/41580"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/45050"

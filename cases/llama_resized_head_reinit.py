@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "An untied output layer is random after resize_token_embeddings and post_init"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/35141",
-#     "https://github.com/huggingface/transformers/pull/45079",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/35141"]
 # area = "embeddings"
 # models = "any"
 # shown-with = ["llama"]

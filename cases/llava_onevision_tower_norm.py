@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "The last hidden state of SigLIP is normalised: LLaVA-OneVision sees other images"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/40964",
-#     "https://github.com/huggingface/transformers/pull/40994",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/40964"]
 # area = "vision-tower"
 # models = ["siglip"]
 # same-code = ["llava-onevision", "aya-vision", "aria"]

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "MaskFormer's Swin backbone fails in bf16 and fp16: shifted-window mask is fp32"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/47743",
-#     "https://github.com/huggingface/transformers/pull/47744",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/47743"]
 # area = "attention-mask"
 # models = ["maskformer"]
 # trigger = ["load", "cast", "forward"]

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "AutoModelForCausalLM ignores the requested dtype for a composite checkpoint"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/46459",
-#     "https://github.com/huggingface/transformers/pull/46514",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/46459"]
 # area = "loading"
 # models = "any"
 # shown-with = ["mllama"]

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Llama 3.2 Vision reads its image features one layer too late"
-# reports = [
-#     "https://github.com/huggingface/transformers/pull/40083",
-#     "https://github.com/huggingface/transformers/pull/39785",
-# ]
+# reports = ["https://github.com/huggingface/transformers/pull/40083"]
 # found-by = "sweep"
 # area = "vision-tower"
 # models = ["mllama"]

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "OPT scales its attention twice: accuracy of opt-125m drops to zero"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/38277",
-#     "https://github.com/huggingface/transformers/pull/38290",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/38277"]
 # area = "attention"
 # models = ["opt"]
 # trigger = ["forward"]

@@ -36,6 +36,13 @@
 # ]
 # where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
 # fixed-by = "https://github.com/huggingface/peft/pull/2433"
+#
+# [[tool.repromatrix.claims]]
+# report = "https://github.com/huggingface/peft/pull/2433"
+# says = "Merging keeps the dtype of the base model with every PEFT method."
+# when = ["peft>=0.16"]
+# precisions = ["bf16", "fp16"]
+# outcome = "passes"
 # ///
 """A 16-bit model must run a forward pass after a DoRA adapter is merged into it.
 

@@ -4,7 +4,8 @@
 #
 # [tool.repromatrix]
 # title = "Merging and unmerging a 16-bit embedding LoRA detaches it from the optimizer"
-# reports = ["https://github.com/huggingface/peft/pull/3396"]
+# reports = []
+# found-by = "measurement"
 # area = "peft"
 # models = "any"
 # shown-with = ["llama"]

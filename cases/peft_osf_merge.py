@@ -4,7 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Merging an OSF adapter leaves fp32 weights in a 16-bit model: dtype mismatch"
-# reports = ["https://github.com/huggingface/peft/pull/2893"]
+# reports = []
 # found-by = "measurement"
 # area = "peft"
 # models = "any"
@@ -36,7 +36,7 @@
 #     "expected mat1 and mat2 to have the same dtype",
 # ]
 # where = "transformers.models.llama.modeling_llama:LlamaAttention.forward"
-# note = "Broken when OSF's own cast to the model's dtype gave way to the general one to fp32."
+# note = "Broken when OSF's own cast to the model's dtype gave way to the general one to fp32 (peft#2893)."
 # ///
 """A 16-bit model must run a forward pass after an OSF adapter is merged into it.
 

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Trainable tokens on a model whose tied output layer has a bias: the bias is dropped"
-# reports = [
-#     "https://github.com/huggingface/peft/issues/3649",
-#     "https://github.com/huggingface/peft/pull/3688",
-# ]
+# reports = ["https://github.com/huggingface/peft/issues/3649"]
 # area = "peft"
 # models = ["bert"]
 # trigger = ["adapter", "forward"]
@@ -26,6 +23,7 @@
 # raises = "AssertionError"
 # match = "an adapter that is not trained changes logits"
 # where = "peft_trainable_tokens_head_bias:main"
+# note = "https://github.com/huggingface/peft/pull/3688 proposes to mend it."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/peft/issues/3649"

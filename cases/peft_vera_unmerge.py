@@ -4,7 +4,8 @@
 #
 # [tool.repromatrix]
 # title = "Unmerging a 16-bit VeRA adapter on a CPU fails: tensor sizes do not match"
-# reports = ["https://github.com/huggingface/peft/pull/2433"]
+# reports = []
+# found-by = "measurement"
 # area = "peft"
 # models = "any"
 # shown-with = ["llama"]

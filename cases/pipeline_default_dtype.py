@@ -31,6 +31,7 @@
 # raises = "AssertionError"
 # match = "the pipeline's model is not in the dtype of its checkpoint"
 # where = "pipeline_default_dtype:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/38882"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.56.0,<4.56.1"]

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Qwen2.5-VL forgets time where two frames are less than a second apart"
-# reports = [
-#     "https://github.com/huggingface/transformers/pull/48669",
-#     "https://github.com/EvolvingLMMs-Lab/lmms-eval/issues/1393",
-# ]
+# reports = ["https://github.com/EvolvingLMMs-Lab/lmms-eval/issues/1393"]
 # area = "rotary-embedding"
 # models = ["qwen2.5-vl"]
 # trigger = ["forward"]

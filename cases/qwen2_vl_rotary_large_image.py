@@ -4,7 +4,8 @@
 #
 # [tool.repromatrix]
 # title = "Qwen2-VL cast to bf16 gives patches of large images the same rotary position"
-# reports = ["https://github.com/huggingface/transformers/pull/48105"]
+# reports = []
+# found-by = "measurement"
 # area = "rotary-embedding"
 # models = ["qwen2-vl", "qwen2.5-vl", "glm4v"]
 # variants = ["qwen2-vl", "qwen2.5-vl", "glm4v"]

@@ -25,6 +25,7 @@
 # raises = "TypeError"
 # match = "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
 # where = "transformers.models.qwen2_vl.modeling_qwen2_vl:Qwen2VLModel.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/39333"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.53.0,<4.54.0"]
@@ -32,6 +33,7 @@
 # raises = "TypeError"
 # match = "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
 # where = "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl:Qwen2_5_VLModel.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/39333"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=4.53.0,<4.54.0"]
@@ -39,6 +41,7 @@
 # raises = "TypeError"
 # match = "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
 # where = "transformers.models.glm4v.modeling_glm4v:Glm4vModel.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/39333"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/pull/39333"

@@ -33,6 +33,7 @@
 # raises = "ValueError"
 # match = "Video features and video tokens do not match: tokens: 0, features 16"
 # where = "transformers.models.qwen2_vl.modeling_qwen2_vl:Qwen2VLModel.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/39777"
 # note = "4.54 looks for the video where config.image_token_id stands: another fault."
 # ///
 """The text after a video must begin one position after the last of the video, in time or in space.

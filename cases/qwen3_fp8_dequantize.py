@@ -29,6 +29,7 @@
 #     "must have the same dtype, but got",
 # ]
 # where = "transformers.models.qwen3.modeling_qwen3:Qwen3Attention.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/45634"
 #
 # [[tool.repromatrix.fails]]
 # title = "FP8 checkpoints without experts cannot be loaded in 5.16: 'NoneType' object has no attribute 'get'"

@@ -4,11 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Trainer with DDP multiplies the router loss of Qwen3-MoE by the number of processes"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/48690",
-#     "https://github.com/huggingface/transformers/pull/48691",
-#     "https://github.com/huggingface/transformers/pull/48706",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/48690"]
 # area = "trainer"
 # models = ["qwen3-moe"]
 # same-code = ["mixtral", "olmoe", "qwen2-moe"]
@@ -27,6 +23,7 @@
 # raises = "AssertionError"
 # match = "the router's gradient is a multiple"
 # where = "qwen3_moe_ddp_router_loss:main"
+# note = "#48691 and #48706 propose to mend it."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/48690"

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Qwen3-Next built in bf16 or fp16 starts with A_log = -inf in some heads"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/47831",
-#     "https://github.com/huggingface/transformers/pull/47842",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/47831"]
 # area = "loading"
 # models = ["qwen3-next"]
 # trigger = ["load"]

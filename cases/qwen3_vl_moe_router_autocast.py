@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Qwen3-VL-MoE under autocast: scatter(): Expected self.dtype to be equal to src.dtype"
-# reports = [
-#     "https://github.com/huggingface/transformers/pull/41420",
-#     "https://github.com/verl-project/verl/issues/4401",
-# ]
+# reports = ["https://github.com/verl-project/verl/issues/4401"]
 # area = "moe-routing"
 # models = ["qwen3-vl-moe"]
 # trigger = ["autocast", "forward"]
@@ -35,6 +32,7 @@
 # raises = "AttributeError"
 # match = "'Qwen3VLMoeTextConfig' object has no attribute 'pad_token_id'"
 # where = "transformers.configuration_utils:PreTrainedConfig.__getattribute__"
+# fixed-by = "https://github.com/huggingface/transformers/pull/43453"
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/verl-project/verl/issues/4401"

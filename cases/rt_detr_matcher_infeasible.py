@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Training RT-DETR in fp16 mixed precision fails: 'cost matrix is infeasible'"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/47000",
-#     "https://github.com/huggingface/transformers/pull/47730",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/47000"]
 # area = "overflow"
 # models = ["rt-detr"]
 # trigger = ["autocast"]

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "SAM 2 video in fp16: mat1 and mat2 must have the same dtype at the second frame"
-# reports = [
-#     "https://github.com/huggingface/transformers/pull/43268",
-#     "https://github.com/huggingface/transformers/pull/43414",
-# ]
+# reports = ["https://github.com/huggingface/transformers/pull/43268"]
 # area = "vision-tower"
 # models = ["sam2_video"]
 # trigger = ["load", "cast", "forward"]
@@ -27,6 +24,7 @@
 # raises = "RuntimeError"
 # match = "mat1 and mat2 must have the same dtype, but got Float and Half"
 # where = "transformers.models.sam2_video.modeling_sam2_video:Sam2VideoRoPEAttention.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/43268"
 #
 # [[tool.repromatrix.fails]]
 # title = "SAM 2 video in 5.0 cannot track: no attribute 'fpn_position_embeddings'"
@@ -35,6 +33,7 @@
 # raises = "AttributeError"
 # match = "'Sam2VisionEncoderOutput' object has no attribute 'fpn_position_embeddings'"
 # where = "transformers.models.sam2_video.modeling_sam2_video:Sam2VideoModel._prepare_vision_features"
+# fixed-by = "https://github.com/huggingface/transformers/pull/43487"
 # note = "Another bug: 5.0 tracks in no precision."
 #
 # [[tool.repromatrix.claims]]

@@ -6,7 +6,6 @@
 # title = "SAM 3 in 16 bit fails under torch.compile: its position embeddings come out in fp32"
 # reports = [
 #     "https://github.com/huggingface/transformers/issues/47228",
-#     "https://github.com/huggingface/transformers/pull/47238",
 #     "https://github.com/pytorch/pytorch/issues/189518",
 # ]
 # area = "compile"

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "The decoder of a 16-bit T5 cannot be exported: its static cache is made in fp32"
-# reports = [
-#     "https://github.com/huggingface/transformers/pull/36486",
-#     "https://github.com/huggingface/optimum-executorch/pull/173",
-# ]
+# reports = ["https://github.com/huggingface/optimum-executorch/pull/173"]
 # area = "kv-cache"
 # models = ["t5"]
 # trigger = ["load", "cast", "static-cache"]

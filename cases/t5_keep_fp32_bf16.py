@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "T5 loaded in bf16 keeps wo in fp32, which is meant for fp16 only"
-# reports = [
-#     "https://github.com/huggingface/transformers/pull/43683",
-#     "https://github.com/huggingface/transformers/pull/43374",
-# ]
+# reports = ["https://github.com/huggingface/transformers/pull/43683"]
 # area = "loading"
 # models = "any"
 # shown-with = ["t5"]

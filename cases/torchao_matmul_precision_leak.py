@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "torchao's quantize_ lowers the precision of fp32 products in the whole process"
-# reports = [
-#     "https://github.com/pytorch/ao/pull/4643",
-#     "https://github.com/pytorch/ao/pull/4593",
-# ]
+# reports = ["https://github.com/pytorch/ao/pull/4643"]
 # area = "quantization"
 # models = "any"
 # shown-with = ["linear"]

@@ -4,11 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Gemma 3n audio, Florence-2 and DeepSeek-OCR-2 in 16 bit refuse what their processors return"
-# reports = [
-#     "https://github.com/huggingface/transformers/pull/39743",
-#     "https://github.com/huggingface/transformers/pull/44503",
-#     "https://github.com/huggingface/transformers/pull/48632",
-# ]
+# reports = ["https://github.com/huggingface/transformers/pull/48632"]
 # area = "vision-tower"
 # models = ["gemma3n", "florence2", "deepseek_ocr2"]
 # variants = ["gemma3n", "florence2", "deepseek-ocr2"]
@@ -35,6 +31,7 @@
 #     "Input type (float) and bias type (c10::Half) should be the same",
 # ]
 # where = "transformers.models.florence2.modeling_florence2:Florence2VisionConvEmbed.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/44503"
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.10.1"]
@@ -58,6 +55,7 @@
 #     "expected scalar type Float but found Half",
 # ]
 # where = "transformers.models.gemma3n.modeling_gemma3n:Gemma3nAudioSSCPConvBlock.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/39743"
 # ///
 """A tower in bf16 or fp16 must accept fp32 inputs, which is what processors return.
 

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Label smoothing with gradient accumulation multiplies the gradients by its steps"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/46731",
-#     "https://github.com/huggingface/transformers/pull/47261",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/46731"]
 # area = "trainer"
 # models = "any"
 # shown-with = ["llama"]
@@ -30,7 +27,7 @@
 # raises = "AssertionError"
 # match = "accumulation changes the gradients' norm"
 # where = "trainer_label_smoothing_accumulation:main"
-# note = "5.2 to 5.5.3 divide by the steps where they should not, which hides it here."
+# note = "5.2 to 5.5.3 (since #43919) divide by the steps where they should not, which hides it here."
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.5.4,<5.15"]

@@ -4,7 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "UMT5 with gradient checkpointing skips all of its layers and does not train them"
-# reports = ["https://github.com/huggingface/transformers/pull/38913"]
+# reports = []
 # found-by = "sweep"
 # area = "gradient-checkpointing"
 # models = ["umt5"]

@@ -4,10 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Voxtral under autocast fails to merge audio features: masked_scatter dtype error"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/47672",
-#     "https://github.com/huggingface/transformers/pull/47673",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/47672"]
 # area = "multimodal-merge"
 # models = ["voxtral"]
 # same-code = ["audioflamingo3", "glmasr", "musicflamingo", "pi0", "qwen3-asr", "vibevoice-asr"]

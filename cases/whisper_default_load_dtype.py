@@ -4,11 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "Whisper loaded without dtype in 5.x fails on fp32 features: 'Input type (float)'"
-# reports = [
-#     "https://github.com/huggingface/transformers/issues/47805",
-#     "https://github.com/huggingface/transformers/pull/47816",
-#     "https://github.com/huggingface/transformers/pull/34919",
-# ]
+# reports = ["https://github.com/huggingface/transformers/issues/47805"]
 # area = "loading"
 # models = ["whisper"]
 # trigger = ["load", "forward"]
@@ -33,6 +29,7 @@
 #     "Input type (float) and bias type (struct c10::",
 # ]
 # where = "transformers.models.whisper.modeling_whisper:WhisperEncoder.forward"
+# note = "https://github.com/huggingface/transformers/pull/47816 proposes to mend it."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/transformers/issues/47805"

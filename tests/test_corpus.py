@@ -256,8 +256,9 @@ def test_a_collected_report_has_the_cases_that_name_it_or_a_reason(corpus: Proje
     counts = re.search(r"Of (\d+) reports .* (\d+) have a case,(?s:.*)\nThe other (\d+)", text)
     naming: dict[str, set[str]] = {}
     for case in corpus.cases.values():
-        for report in case.block.reports:
-            if found := THREAD.match(report):
+        fixes = [entry.fixed_by or "" for entry in case.block.fails]
+        for address in (*case.block.reports, *fixes):
+            if found := THREAD.match(address):
                 naming.setdefault("#".join(found.groups()), set()).add(case.stem)
     by_them = {name for row in collected for at in row.split(", ") for name in naming[at]}
     reported = {

@@ -226,15 +226,15 @@ def _place(rows: Sequence[Judged], order: Sequence[str]) -> str:
 
 
 def _other_fixes(loaded: Project) -> Iterator[str]:
-    """Yield the fixes on record that measurement contradicts: notes, for a person to decide."""
+    """Yield the fixes that were measured against those on record: notes, for a person to decide."""
     commits = published_commits(loaded.paths).values()
     for case in loaded.cases.values():
         for fix in measured_fixes(case, commits, loaded.environments):
-            if fix.is_contradicted:
+            if fix.is_contradicted or fix.is_unrecorded:
                 measured = " and ".join(commit.label for commit in fix.commits)
                 yield (
-                    f"{case.label}: note: entry {fix.number} of `fails` has {fix.on_record} on"
-                    f" record (`fixed-by`); measured: {measured}."
+                    f"{case.label}: note: entry {fix.number} of `fails` has"
+                    f" {fix.on_record or 'nothing'} on record (`fixed-by`); measured: {measured}."
                 )
 
 

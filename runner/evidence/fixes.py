@@ -31,6 +31,14 @@ class MeasuredFix:
         return self.entry.fixed_by or ""
 
     @property
+    def is_unrecorded(self) -> bool:
+        """Whether the entry names no fix, and its note none of those that were measured."""
+        note = self.entry.note or ""
+        return not self.on_record and all(
+            f"#{row.pull_request}" not in note for row in self.commits
+        )
+
+    @property
     def is_contradicted(self) -> bool:
         """Whether another pull request of the same package is on record than all measured ones."""
         record = _PULL.fullmatch(self.on_record)
@@ -60,7 +68,15 @@ def measured_fixes(
 def _is_about(
     entry: Failure, row: PinnedCommit, case: Case, environments: Mapping[str, Environment]
 ) -> bool:
-    """Return whether an entry describes the last failing cell before a fix."""
+    """Return whether an entry describes what ended with a fix, another entry's release or not.
+
+    Between two releases one bug may end and another begin: the words of the failure decide.
+    """
     precision, device = Precision(row.precision), Device(row.device)
     cell = Cell(case.name, row.workaround, row.before, precision, device)
-    return entry in live(case, environments[row.before]) and covers(entry, cell)
+    alike = [one for one in case.block.fails if covers(one, cell) and _has_words(one, row)]
+    return entry in ([one for one in live(case, environments[row.before]) if one in alike] or alike)
+
+
+def _has_words(entry: Failure, row: PinnedCommit) -> bool:
+    return not row.outcome_before or any(text in row.outcome_before for text in entry.match)

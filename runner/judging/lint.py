@@ -186,6 +186,10 @@ def _subject(case: Case) -> Iterator[_CaseFault]:
     if not block.reports and block.found_by is None:
         fix = 'Name the address of a report, or set `found-by = "measurement"`.'
         yield Problem("reports", "the list is empty", fix)
+    claimed = {claim.report for claim in block.claims}
+    for address in sorted({*block.reports} & {entry.fixed_by for entry in block.fails} - claimed):
+        fix = "Leave it to `fixed-by`, or record in `claims` what it says of the bug."
+        yield Problem("reports", f"{address} mends the bug, and nothing it says is recorded", fix)
     if not _WORD.match(block.area):
         yield InvalidValue("area", block.area, _WORDS)
     if not block.models:

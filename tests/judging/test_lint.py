@@ -172,6 +172,15 @@ def test_entries_of_different_variants_do_not_overlap() -> None:
     assert _keys(toy) == []
 
 
+def test_a_report_says_something_of_the_bug_that_it_mends() -> None:
+    said = {"report": "https://example.org/1", "says": "It breaks.", "outcome": "fails"}
+    claim = "[[tool.repromatrix.claims]]\n" + "".join(f"{key} = '{said[key]}'\n" for key in said)
+    fixed = f"{BREAKS}fixed-by = '{said['report']}'\n"
+
+    assert _keys(case(fixed)) == ["reports"]
+    assert _keys(case(fixed + claim)) == []
+
+
 def test_an_entry_of_another_bug_has_a_title_of_its_own() -> None:
     other = BREAKS.replace("it breaks", "another").replace("bf16", "fp16")
     titled = other.replace("when", "title = 'Another toy breaks'\nwhen")
