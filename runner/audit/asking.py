@@ -33,6 +33,7 @@ from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 from repromatrix.runner.paths import Paths
 from repromatrix.runner.planning.selection import (
     SelectionRequest,
+    asked_features,
     asked_models,
     named_cases,
     select,
@@ -97,6 +98,7 @@ def _question(
         ignored=_ignored(ignore, used, list(loaded.cases)),
         models=asked_models(request, loaded.cases),
         packages=frozenset(split(request.package)),
+        features=asked_features(request),
     )
     if not question.chosen(loaded.cases):
         where = used.key("ignore") if used and not ignore else _IGNORE

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.audit.known import NOT_RUN, KnownEvidence
+from repromatrix.runner.audit.known import NOT_RUN, KnownEvidence, MeasuredCell
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import (
     AuditQuestion,
@@ -27,10 +29,11 @@ from repromatrix.runner.audit.questions import (
 from repromatrix.runner.audit.torches import release_of
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.evidence.snapshot import Snapshot
+from repromatrix.runner.judging.features import needed, unused
 from repromatrix.runner.judging.ranges import bug_of
 from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model import requirements
-from repromatrix.runner.model.case import PLAIN, Case, CaseKind
+from repromatrix.runner.model.case import PLAIN, Case, CaseKind, Failure, Symptom
 from repromatrix.runner.model.cell import Source, obstacles
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.observation import Observation
@@ -58,6 +61,18 @@ class Remedy:
     stands: tuple[CellAnswer, ...]
 
 
+class Concern(IntEnum):
+    """Whom a hit concerns; who asks is concerned by the first."""
+
+    ASKED = 0
+    """Who uses a model, or a feature, that was named."""
+    ANYONE = 1
+    FAMILIES = 2
+    """Who uses certain models, where none was named."""
+    FEATURES = 3
+    """Who uses certain features that were not named, whatever the model."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
     """A bug with which a case fails at somebody's versions."""
@@ -75,6 +90,12 @@ class Hit:
     """Whether the case ran none of the models that were asked for."""
     of_any_model: bool
     """Whether models were asked for, and the case is about any."""
+    symptoms: tuple[Symptom, ...]
+    features: frozenset[str]
+    """What has to be used to be hit."""
+    unused: tuple[str, ...]
+    """Those of them that were not named."""
+    concern: Concern
     differences: tuple[VersionDifference, ...]
     remedies: tuple[Remedy, ...]
     """Those that disable the feature come last."""
@@ -99,6 +120,19 @@ class Hit:
     def seen(self) -> Observation:
         """The measured failure that it rests on."""
         return self.stands[0].rests_on[0]
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether whoever is hit sees no error."""
+        return all(symptom.is_silent for symptom in self.symptoms)
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """What it is ordered by: whom it concerns, then how bad it is, wrong results first."""
+        is_intended = self.case.block.kind is not CaseKind.BUG
+        is_wrong = any(symptom.has_impact for symptom in self.symptoms)
+        bad = (is_intended, not self.is_silent, not is_wrong)
+        return (self.concern, bool(self.unused), *bad, self.case.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,6 +176,7 @@ class Audit:
     installed: Installed
     question: AuditQuestion
     hits: tuple[Hit, ...]
+    """Those that concern who asks come first, and of these what is silent and wrong."""
     clear: tuple[CellAnswer, ...]
     not_applicable: tuple[CellAnswer, ...]
     unknown: tuple[CellAnswer, ...]
@@ -179,16 +214,21 @@ def audit(
     def those(says: Says) -> tuple[CellAnswer, ...]:
         return tuple(cell for cell in now.values() if cell.says is says)
 
-    nearest, fewest, newest = _upgrades(now, installed, known, question.device)
+    hits = (
+        _hit(bug, by_case[bug.case], cells, installed, known, question)
+        for bug, cells in _by_bug(those(Says.HITS), known).items()
+        if not question.packages or bug.at_fault in question.packages
+    )
+    listed = {*installed.pins, *installed.loose, TORCH}
+    counted = {
+        spot: cell for spot, cell in now.items() if known.cases[spot.case].packages <= listed
+    }
+    nearest, fewest, newest = _upgrades(counted, installed, known, question.device)
     torch, python = known.ran_on(question.device)
     return Audit(
         installed=installed,
         question=question,
-        hits=tuple(
-            _hit(bug, by_case[bug.case], cells, installed, known, question.models)
-            for bug, cells in _by_bug(those(Says.HITS), known).items()
-            if not question.packages or bug.at_fault in question.packages
-        ),
+        hits=tuple(sorted(hits, key=attrgetter("rank"))),
         clear=those(Says.CLEAR),
         not_applicable=those(Says.NOT_APPLICABLE),
         unknown=those(Says.UNKNOWN),
@@ -234,45 +274,51 @@ def _hit(  # noqa: PLR0913, PLR0917 - a bug, where it is met, and what is known 
     cells: Sequence[CellAnswer],
     installed: Installed,
     known: KnownEvidence,
-    models: Collection[str],
+    question: AuditQuestion,
 ) -> Hit:
     case, near = position.case, position.neighbours
     assert isinstance(near, VersionNeighbours)  # noqa: S101 - what fails has neighbours
-
     lines = [known.line(case.name, PLAIN, cell.precision, cell.device) for cell in cells]
-
-    def passes(name: str) -> bool:
-        return all(name in line and line[name].result.fails is False for line in lines)
-
-    def fails(name: str) -> bool:
-        return any(name in line and line[name].result.fails is True for line in lines)
-
-    newer, older = avoiding(near, passes)
-    returns, lasting = _returning(near, newer, passes, fails) if newer else (None, None)
-    newer_versions, older_versions, returns_in, lasting_from = (
-        _changes(case, name, installed, known) for name in (newer, older, returns, lasting)
+    newer, older, returns, lasting = (
+        _changes(case, name, installed, known) for name in _avoided(near, lines)
     )
 
     def tried(name: str, cell: CellAnswer) -> CellAnswer:
         return answer(position, name, cell.precision, cell.device, known)
 
+    seen, entry = cells[0].rests_on[0], _entry(case, cells[0].rests_on[0], known)
+    features = needed(case, entry)
     return Hit(
         case=case,
         title=bug.title,
         at_fault=bug.at_fault,
         stands=tuple(cells),
-        verdict=as_described(case, cells[0].rests_on[0], known),
-        by_shared_code=case.block.is_by_shared_code(models),
-        of_any_model=bool(models) and case.block.is_about_any_model,
+        verdict=as_described(case, seen, known),
+        by_shared_code=case.block.is_by_shared_code(question.models),
+        of_any_model=bool(question.models) and case.block.is_about_any_model,
+        symptoms=(entry.symptom if entry else ()) or case.block.symptom,
+        features=features,
+        unused=unused(features, question.features),
+        concern=_concern(case, features, question),
         differences=tuple(_differences(case, cells[0], installed, known)),
         remedies=tuple(remedies(case, cells, tried)),
-        newer=newer_versions,
-        older=older_versions,
-        returns=returns_in,
-        lasting=lasting_from,
+        newer=newer,
+        older=older,
+        returns=returns,
+        lasting=lasting,
         broken_by=tuple(_commits("break", cells, installed, known)),
         fixed_by=tuple(_commits("fix", cells, installed, known)),
     )
+
+
+def _concern(case: Case, features: Collection[str], question: AuditQuestion) -> Concern:
+    """Return whom a case concerns that needs some features to hit."""
+    left, about_any = unused(features, question.features), case.block.is_about_any_model
+    if (question.models and not about_any) or (features and not left):
+        return Concern.ASKED
+    if not about_any:
+        return Concern.FAMILIES
+    return Concern.FEATURES if left else Concern.ANYONE
 
 
 def _commits(
@@ -317,6 +363,12 @@ def _leads_to(
         and known.holds(case, known.environments[name])
         for name, (result, _) in known.line(row.case, PLAIN, cell.precision, cell.device).items()
     )
+
+
+def _entry(case: Case, seen: Observation, known: KnownEvidence) -> Failure | None:
+    """Return the entry that describes a failure; None where none does."""
+    entry = expected(case, seen.cell, known.environments[seen.cell.environment])
+    return entry if judge(entry, seen) is Verdict.AS_EXPECTED else None
 
 
 def as_described(case: Case, seen: Observation, known: KnownEvidence) -> Verdict:
@@ -374,6 +426,22 @@ def avoiding(
         return next((name for name in names if name not in near.exact and passes(name)), None)
 
     return first(near.above), first(near.below)
+
+
+def _avoided(
+    near: VersionNeighbours, lines: Sequence[Mapping[str, MeasuredCell]]
+) -> Iterator[str | None]:
+    """Yield the nearest environments, newer and older, that avoid a bug; then where it returns."""
+
+    def passes(name: str) -> bool:
+        return all(name in line and line[name].result.fails is False for line in lines)
+
+    def fails(name: str) -> bool:
+        return any(name in line and line[name].result.fails is True for line in lines)
+
+    newer, older = avoiding(near, passes)
+    yield from (newer, older)
+    yield from _returning(near, newer, passes, fails) if newer else (None, None)
 
 
 def _returning(

@@ -47,6 +47,8 @@ class AuditQuestion:
     """The families of models that were asked for."""
     packages: frozenset[str] = frozenset()
     """Those at fault in the bugs that are asked for; all where it is empty."""
+    features: frozenset[str] = frozenset()
+    """What is used, as it was said: it orders the answer, and leaves nothing out."""
     left_out: frozenset[Spot] = frozenset()
     """Cells of chosen cases that are not asked for."""
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from repromatrix.runner.audit.hits import Audit, Hit, Remedy, Upgrade
-from repromatrix.runner.audit.lines import PinPlace, place_of
+from repromatrix.runner.audit.hits import Audit, Concern, Hit, Upgrade
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
+from repromatrix.runner.audit.render_hits import (
+    asked_names,
+    brief,
+    by_commit,
+    each,
+    is_under_torch,
+)
 from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, fails_build
-from repromatrix.runner.audit.torches import public, release_of
-from repromatrix.runner.document import Code, Document, Line, Listing, Paragraph, Reference, Table
+from repromatrix.runner.audit.torches import public
+from repromatrix.runner.document import Document, Listing, Paragraph, Part
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.judging.counts import known_bugs
-from repromatrix.runner.model.case import Case, CaseKind
-from repromatrix.runner.model.environment_name import under_torch
-from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
 from repromatrix.runner.text import join, plural, shorten
 
@@ -30,28 +32,13 @@ _FEW = 6
 _REASONS = 3
 """So many reasons of the unknown are shown without `--verbose`."""
 _WIDE = 96
-_MORE = "`--verbose` shows the errors and workarounds; `--model` and `--precision` ask less."
+_MORE = (
+    "`--model` and `--feature` put first what concerns you; `--all` lists every known bug, and"
+    " `--verbose` adds errors, workarounds and what is unknown."
+)
 
 
 # What the answers of `audit` and `advise` share
-
-
-def link_of(case: Case, terms: AuditTerms) -> str:
-    """Return the page of a case where the site is known, else its first report, if any."""
-    return terms.page(case.name) or next(iter(case.block.reports), "")
-
-
-def pins_of(audit: Audit) -> Callable[[Hit], PinPlace | None]:
-    """Return what says where the package at fault is pinned.
-
-    The file is searched once for each package: most bugs are of the same one.
-    """
-    place = functools.cache(functools.partial(place_of, audit.installed))
-
-    def pinned(hit: Hit) -> PinPlace | None:
-        return place(hit.at_fault)
-
-    return pinned
 
 
 def by_case(spots: Iterable[Spot]) -> dict[str, str]:
@@ -115,21 +102,21 @@ def document(
 ) -> Document:
     """Return the answer as a document; `verbose` lists every unknown cell.
 
-    Many cases are a row each, unless it is `full`; `more` says how to see what is left out then.
+    Many cases are a line each, and counted where they do not concern who asks, unless it is `full`;
+    `more` says how to see them.
     """
     full = full or verbose
-    spelled = full or len(audit.hits) <= _FEW
-    return Document(
-        headline=conclusion(audit),
-        parts=[
-            Paragraph([*audited(audit), *shared(audit), *judged_by(audit, terms)]),
-            *(_each(audit, terms) if spelled else [_table(audit.hits, terms)]),
-            *_upgrades(audit),
-            *_unknown(audit, verbose=verbose, reasons=len(audit.unknown) if full else _REASONS),
-            *([] if spelled else [Paragraph([more])]),
-        ],
-        data=_data(audit, terms),
-    )
+    setting = Paragraph([*audited(audit), *shared(audit), *judged_by(audit, terms)])
+    is_brief = not full and len(audit.hits) > _FEW
+    reasons = len(audit.unknown) if full else _REASONS
+    parts: list[Part] = [
+        *(brief(audit, terms, more) if is_brief else []),
+        setting,
+        *([] if is_brief else each(audit, terms)),
+        Paragraph([*_upgrades(audit, names=not is_brief)]),
+        *_unknown(audit, verbose=verbose, reasons=reasons),
+    ]
+    return Document(headline=conclusion(audit), parts=parts, data=_data(audit, terms))
 
 
 def audited(audit: Audit) -> Iterator[str]:
@@ -152,7 +139,7 @@ def audited(audit: Audit) -> Iterator[str]:
     if mine.nameless:
         addresses = plural(mine.nameless, "address", "addresses")
         yield f"{addresses} without a package name: packages that are not listed may be installed."
-    yield from evidence(audit, *_other_setting(audit))
+    yield from evidence(audit)
 
 
 def read_for(mine: Installed) -> str:
@@ -168,38 +155,35 @@ def read_for(mine: Installed) -> str:
     return f"Read for Python {markers['python_version']} on {markers['sys_platform']}{also_holds}."
 
 
-def _other_setting(audit: Audit) -> Iterator[str]:
-    """Say where answers come from another torch or Python, and how many do not."""
+def _assumed(audit: Audit) -> Iterator[str]:
+    """Yield the torch and the Python that are assumed in place of ours."""
     mine, ours = audit.installed, audit.installed.version(TORCH)
     answers = [*(cell for hit in audit.hits for cell in hit.stands), *audit.clear]
     own = sum(is_under_torch(cell, ours) for cell in answers) if ours else 0
-    if not audit.torch:
+    torches = dict.fromkeys(map(public, audit.torch))
+    if not torches:
         return
     if not ours:
-        yield "your version of torch is not known"
+        yield f"torch {join([*torches])}"
     elif own and own < len(answers):
-        number = f"{own} of {plural(len(answers), 'answer')} {'was' if own == 1 else 'were'}"
-        yield f"yours is torch {ours}, with which {number} measured"
-    elif not own and ours not in {each for build in audit.torch for each in (build, public(build))}:
-        yield f"yours is torch {ours}"
+        number = f"{len(answers) - own} of {len(answers)} answers"
+        yield f"torch {join([*torches])} for your {ours} in {number}"
+    elif not own and ours not in {*audit.torch, *torches}:
+        yield f"torch {join([*torches])} for your {ours}"
     if mine.python and mine.python not in audit.python:
-        yield f"yours is Python {mine.python}"
-
-
-def is_under_torch(cell: CellAnswer, ours: str) -> bool:
-    """Say whether all that an answer rests on was measured under another torch: somebody's."""
-    under = map(under_torch, cell.measured_in)
-    return all(found and release_of(TORCH, found[1]) == release_of(TORCH, ours) for found in under)
+        yield f"Python {join(audit.python)} for your {mine.python}"
 
 
 def conclusion(audit: Audit) -> str:
-    """Return the whole answer in one sentence, with the number of unknown cells."""
+    """Return the whole answer: what is known, how much is unknown, and what was assumed."""
     cells = [cell for hit in audit.hits for cell in hit.stands]
     derived = sum(cell.level is Level.DERIVED for cell in cells)
     if cells:
         sure = f"{plural(len(cells), 'cell')}: {len(cells) - derived} measured, {derived} derived"
         intended = sum(hit.is_intended for hit in audit.hits)
-        answer = f"{known_bugs(len(audit.hits) - intended, intended)} ({sure})"
+        asked = sum(hit.concern is Concern.ASKED for hit in audit.hits)
+        about = f", {asked} about {asked_names(audit.question)}" if asked else ""
+        answer = f"{known_bugs(len(audit.hits) - intended, intended)}{about} ({sure})"
     else:
         answer = "No known bugs" if audit.clear else "No evidence for these versions"
     unknown = plural(len(audit.unknown), "cell")
@@ -210,7 +194,9 @@ def conclusion(audit: Audit) -> str:
         f"{len(audit.not_applicable)} not applicable",
     ]
     names = ", ".join(sorted(audit.question.ignored))
-    return f"{answer}; {', '.join(rest)}.{f' Ignored: {names}.' if names else ''}"
+    told = {"Assumed": "; ".join(_assumed(audit)), "Ignored": names}
+    more = [f" {word}: {text}." for word, text in told.items() if text]
+    return f"{answer}; {', '.join(rest)}.{''.join(more)}"
 
 
 def judged_by(audit: Audit, terms: AuditTerms) -> Iterator[str]:
@@ -246,164 +232,30 @@ def because(ignored: IgnoredCase) -> str:
     return shorten(ignored.reason, _WIDE)
 
 
-def _table(hits: Sequence[Hit], terms: AuditTerms) -> Table:
-    """Return a row for each case: name, precisions, how sure, what avoids it, what it is."""
-    rows = [
-        (
-            Reference(hit.case.name, link_of(hit.case, terms)),
-            _precisions(hit.stands),
-            levels_of(hit.stands),
-            f"{'; '.join([*sources(hit), _brief(hit)])}{_mark(hit)}",
-        )
-        for hit in hits
-    ]
-    return Table(("case", "precisions", "level", "what avoids it"), rows)
+def _upgrades(audit: Audit, *, names: bool) -> Iterator[str]:
+    """Yield what moving to other releases changes, with `names` of the first few cases."""
+    fewest = None if audit.nearest else audit.fewest
+    told = {"all of this passes": audit.nearest, "the fewest known bugs": fewest}
+    newest = None if audit.newest in told.values() else audit.newest
+    for what, upgrade in (told | {"the newest": newest}).items():
+        if upgrade is not None:
+            packages = [f"{name} {version}" for name, version in upgrade.packages.items()]
+            beside = f" with {join(packages)}" if packages else ""
+            moves = ", ".join(_moves(upgrade, names=names)) or "nothing that is known"
+            yield f"To transformers {upgrade.release}{beside}, {what}: {moves}."
 
 
-def _brief(hit: Hit) -> str:
-    newer = [f"avoided by {_newer(hit)}"] if hit.newer else []
-    older = [f"avoided by {_versions(hit.older)} (older)"] if hit.older else []
-    works = [f"works here: {remedy.name} ({_sure(remedy, hit)})" for remedy in hit.remedies]
-    return "; ".join([*(newer or older), *works[:1]]) or "nothing measured avoids it"
-
-
-def _each(audit: Audit, terms: AuditTerms) -> Iterator[Listing]:
-    """Yield all that is known of each case."""
-    pinned = pins_of(audit)
-    for hit in audit.hits:
-        block, place = hit.case.block, pinned(hit)
-        met = f"can hit you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
-        rests_on = [*sources(hit), *_derivation(hit), *_changes(hit)]
-        pin = [f"pinned at {place.file}:{place.line}"] if place and place.line else []
-        error = Code(shorten(hit.seen.headline, _WIDE))
-        cells = f": {_precisions(hit.stands)}, {levels_of(hit.stands)}{_mark(hit)}"
-        lines: list[Line] = [hit.title, met, error, *pin, *rests_on, *avoiding(hit)]
-        yield Listing((Reference(hit.case.name, link_of(hit.case, terms)), cells), lines)
-
-
-def _mark(hit: Hit) -> str:
-    kind = "" if hit.case.block.kind is CaseKind.BUG else f" ({hit.case.block.kind}, intended)"
-    as_described = hit.verdict is Verdict.AS_EXPECTED
-    return kind if as_described else f"{kind} (not as the case describes it)"
-
-
-def _precisions(cells: Sequence[CellAnswer]) -> str:
-    return " ".join(cell.precision for cell in cells)
-
-
-def levels_of(cells: Sequence[CellAnswer]) -> str:
-    """Return how sure answers are, each level once."""
-    return "/".join(dict.fromkeys(str(cell.level) for cell in cells))
-
-
-def sources(hit: Hit) -> Iterator[str]:
-    """Yield why a case belongs to an answer about models that it is not about alone."""
-    if hit.of_any_model:
-        yield "of any model"
-    if hit.by_shared_code:
-        yield f"by shared code (measured with {join(hit.case.block.families)})"
-
-
-def _derivation(hit: Hit) -> Iterator[str]:
-    derived = [cell for cell in hit.stands if cell.level is Level.DERIVED]
-    if derived:
-        low, high = derived[0].measured_in
-        yield f"derived: it fails on both sides, in {low} and in {high}"
-    elif found := under_torch(hit.seen.cell.environment):
-        differing = (each.ours for each in hit.differences if each.package == TORCH)
-        ours = next(differing, "") or found[1]
-        is_ours = all(is_under_torch(cell, ours) for cell in hit.stands)
-        yield f"measured in {hit.seen.cell.environment}{': with your torch' if is_ours else ''}"
-    others = [
-        f"{difference.package} {difference.ours or '(not listed)'},"
-        f" measured with {' and '.join(difference.measured)}"
-        for difference in hit.differences
-        if difference.package not in {TORCH, TRANSFORMERS}
-    ]
-    if others:
-        yield f"differs: {'; '.join(others)}"
-
-
-def _changes(hit: Hit) -> Iterator[str]:
-    """Yield the commits that broke and that fixed a case, where they were measured."""
-    for word, rows in (("broken", hit.broken_by), ("fixed", hit.fixed_by)):
-        for commit, precisions in _by_commit(rows).items():
-            only = f", in {' '.join(precisions)}" if len(precisions) < len(hit.stands) else ""
-            yield f"{word} by commit {commit.label}{only}"
-
-
-def _by_commit(rows: Iterable[PinnedCommit]) -> dict[PinnedCommit, list[str]]:
-    """Return each commit once, by its first row, with the precisions in which it was measured."""
-    first: dict[str, PinnedCommit] = {}
-    precisions: dict[PinnedCommit, list[str]] = {}
-    for row in rows:
-        precisions.setdefault(first.setdefault(row.commit, row), []).append(row.precision)
-    return precisions
-
-
-def avoiding(hit: Hit) -> Iterator[str]:
-    """Yield what was measured to avoid a case: versions, then workarounds."""
-    versions = [f"newer: {_newer(hit)}"] if hit.newer else []
-    versions += [f"older: {_versions(hit.older)}"] if hit.older else []
-    yield f"avoided by {'; '.join(versions)}" if versions else "no measured version avoids it"
-    for remedy in hit.remedies:
-        yield f"works here: {remedy.name} ({_sure(remedy, hit)}): {remedy.says}"
-    if hit.case.block.workarounds and not hit.remedies:
-        yield "none of its workarounds is known to work at these versions"
-
-
-def _newer(hit: Hit) -> str:
-    """Return the nearest newer versions that avoid a bug, and where it returns behind them."""
-    returns = [f"returns with {_versions(hit.returns)}"] if hit.returns else []
-    returns += [f"gone again from {_versions(hit.lasting)} on"] if hit.lasting else []
-    note = f" ({', '.join(returns)})" if returns else ""
-    return f"{_versions(hit.newer or {})}{note}"
-
-
-def _versions(versions: Mapping[str, str]) -> str:
-    """Return the versions that were measured together: one of them alone may not avoid a bug."""
-    first, *others = (f"{name} {version}" for name, version in versions.items())
-    return f"{first} with {join(others)}" if others else first
-
-
-def _sure(remedy: Remedy, hit: Hit) -> str:
-    """Say how sure a workaround is, and where it works if not everywhere."""
-    partial = len(remedy.stands) < len(hit.stands)
-    only = f", only in {_precisions(remedy.stands)}" if partial else ""
-    return f"{levels_of(remedy.stands)}{only}{', disables the feature' if remedy.skips else ''}"
-
-
-def _upgrades(audit: Audit) -> Iterator[Listing | Paragraph]:
-    """Yield what moving to another release fixes and breaks."""
-    if audit.newest is None:
-        return
-    if audit.nearest is not None:
-        yield _upgrade("nearest newer release on which all of this passes", audit.nearest)
-    else:
-        yield Paragraph(["No newer release is measured to pass all of this."])
-        if audit.fewest is not None and audit.fewest != audit.newest:
-            yield _upgrade("nearest newer release with the fewest known bugs", audit.fewest)
-    if audit.newest != audit.nearest:
-        yield _upgrade("newest measured release", audit.newest)
-
-
-def _upgrade(what: str, upgrade: Upgrade) -> Listing:
-    companions = ", ".join(f"{name} {version}" for name, version in upgrade.packages.items())
-    measured_with = f" (measured with {companions})" if companions else ""
-    parts = {
+def _moves(upgrade: Upgrade, *, names: bool) -> Iterator[str]:
+    groups = {
         "fixes": upgrade.heals,
-        "still has": upgrade.keeps,
+        "keeps": upgrade.keeps,
         "breaks": upgrade.breaks,
-        "adds, in features that are new": upgrade.brings,
-        "fails there, unknown here": upgrade.doubts,
-        "unknown whether it fixes": upgrade.loses,
+        "adds": (*upgrade.brings, *upgrade.doubts),
+        "may fix": upgrade.loses,
     }
-    lines = [
-        f"{verb} {len(by_case(spots))}: {listed(spots)}" for verb, spots in parts.items() if spots
-    ] or ["fixes and breaks nothing that is known"]
-    if upgrade.unknown:
-        lines.append(f"unknown there: {plural(len(upgrade.unknown), 'cell')}")
-    return Listing(f"To transformers {upgrade.release}, the {what}{measured_with}:", lines)
+    for verb, spots in groups.items():
+        if spots:
+            yield f"{verb} {len(by_case(spots))}{f' ({listed(spots)})' if names else ''}"
 
 
 def _unknown(audit: Audit, *, verbose: bool, reasons: int) -> Iterator[Listing]:
@@ -440,8 +292,10 @@ def _data(audit: Audit, terms: AuditTerms) -> dict[str, Any]:
         "shared-code": dict(audit.by_shared_code),
         "settings": settings_of(terms),
         "fail-on": list(map(str, terms.fail_on)),
+        "features": sorted(audit.question.features),
         "hits": [
-            {**_hit(hit), "fails-build": fails_build(hit, terms.fail_on)} for hit in audit.hits
+            {**_hit(hit), "rank": rank, "fails-build": fails_build(hit, terms.fail_on)}
+            for rank, hit in enumerate(audit.hits, 1)
         ],
         "unknown": list(map(_cell, audit.unknown)),
         "clear": list(map(_cell, audit.clear)),
@@ -504,6 +358,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
         "models": list(hit.case.block.models),
         "trigger": list(hit.case.block.triggers),
         "symptom": list(hit.case.block.symptoms),
+        "feature": sorted(hit.features),
         "reports": list(hit.case.block.reports),
         "kind": str(hit.case.block.kind),
         "verdict": str(hit.verdict),
@@ -542,7 +397,7 @@ def _commits(rows: Iterable[PinnedCommit]) -> list[dict[str, Any]]:
             "pull-request": int(row.pull_request) if row.pull_request else None,
             "precisions": precisions,
         }
-        for row, precisions in _by_commit(rows).items()
+        for row, precisions in by_commit(rows).items()
     ]
 
 

@@ -11,17 +11,8 @@ from urllib.parse import quote
 
 from repromatrix.runner.audit.hits import Audit, Hit
 from repromatrix.runner.audit.lines import PinPlace
-from repromatrix.runner.audit.render import (
-    avoiding,
-    conclusion,
-    evidence,
-    expired,
-    levels_of,
-    link_of,
-    pins_of,
-    snapshot_of,
-    sources,
-)
+from repromatrix.runner.audit.render import conclusion, evidence, expired, snapshot_of
+from repromatrix.runner.audit.render_hits import avoiding, levels_of, link_of, pins_of, sources
 from repromatrix.runner.audit.settings import AuditTerms, fails_build
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.text import first_sentence, join, plural, printable_lines, shorten
@@ -168,6 +159,8 @@ def _result(
         "properties": {
             "cells": {str(cell.precision): str(cell.level) for cell in hit.stands},
             "verdict": str(hit.verdict),
+            "rank": number + 1,
+            "feature": sorted(hit.features),
         },
     }
 

@@ -110,6 +110,7 @@ class AuditSettings(TomlRecord):
     precisions: Annotated[tuple[Precision, ...], _OneOrMore] = ()
     models: Annotated[tuple[_Text, ...], _OneOrMore] = ()
     triggers: Annotated[tuple[Trigger, ...], _OneOrMore] = ()
+    features: Annotated[tuple[_Text, ...], _OneOrMore] = ()
     fail_on: Annotated[tuple[FailOn, ...], _OneOrMore, AfterValidator(_alone)] = ()
     ignore: tuple[IgnoredCase, ...] = ()
 
@@ -118,6 +119,7 @@ _OPTIONS = {
     "--precision": ("precision", "precisions"),
     "--model": ("model", "models"),
     "--trigger": ("trigger", "triggers"),
+    "--feature": ("feature", "features"),
 }
 """The options that a key stands in for: by their names the fields of a request and of settings."""
 
@@ -272,3 +274,5 @@ class AuditTerms:
     """By their keys the settings that stand in for options."""
     page: Callable[[str], str] = lambda _: ""
     """The address of the page of a case by its name, where the site is known."""
+    everything: bool = False
+    """Whether hits are listed that do not concern who asks."""

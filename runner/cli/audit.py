@@ -25,7 +25,9 @@ from repromatrix.runner.audit.settings import (
 )
 from repromatrix.runner.audit.swept_models import SweptModels
 from repromatrix.runner.cli.options import (
+    All,
     AtFault,
+    Features,
     QuestionOptions,
     Triggers,
     checked,
@@ -66,6 +68,7 @@ class AuditOptions(QuestionOptions):
     ignore: Annotated[Sequence[str], "A case to leave out, by name or glob."] = ()
     trigger: Triggers = ()
     package: AtFault = ()
+    feature: Features = ()
     format: Annotated[
         str,
         checked(
@@ -89,6 +92,7 @@ class AuditOptions(QuestionOptions):
             " or none; every known bug by default.",
         ),
     ] = ()
+    all: All = False
     verbose: Verbose = False
 
 
@@ -113,7 +117,9 @@ def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
         beside=file_of(installed),
         ignore=options.ignore,
     )
-    terms = dataclasses.replace(terms, fail_on=fail_on or terms.fail_on, page=page)
+    terms = dataclasses.replace(
+        terms, fail_on=fail_on or terms.fail_on, page=page, everything=options.all
+    )
     known = asking.known_of(loaded, question, warn, installed)
     report = find(installed, known, question)
     found = swept_models.answers(models, installed.version(TRANSFORMERS), question.precisions)

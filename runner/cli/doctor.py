@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from repromatrix.runner.audit import asking
@@ -9,6 +10,8 @@ from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import running
 from repromatrix.runner.cli.audit import Verbose, exit_code, told
 from repromatrix.runner.cli.options import (
+    All,
+    Features,
     QuestionOptions,
     command,
     print_stdout,
@@ -22,6 +25,8 @@ from repromatrix.runner.paths import Paths
 class DoctorOptions(QuestionOptions):
     """The options of `doctor`."""
 
+    feature: Features = ()
+    all: All = False
     verbose: Verbose = False
 
 
@@ -36,5 +41,6 @@ def diagnose_interpreter(paths: Paths, options: DoctorOptions) -> ExitCode:
     loaded, question, _, terms = asking.asked(paths, options)
     known = asking.known_of(loaded, question, warn, installed)
     report = find(installed, known, question)
+    terms = dataclasses.replace(terms, everything=options.all)
     print_stdout(told(report, options.format, terms, verbose=options.verbose))
     return exit_code(report, fail_on=terms.fail_on)

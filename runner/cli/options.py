@@ -108,6 +108,11 @@ AtFault = Annotated[
     Sequence[str],
     _selecting(metavar="PACKAGE", help="Only bugs in which this package is at fault."),
 ]
+Features = Annotated[
+    Sequence[str],
+    "What you use: fsdp2, float8, dora, compile, trainer and others; bugs that need it come first.",
+]
+All = Annotated[bool, "List every known bug, also those that need what you did not name."]
 OneCase = Annotated[str, typer.Argument(metavar=CASE, help="The case by name, or your own script.")]
 OneWorkaround = Annotated[str, "Run the case with this workaround."]
 Sandbox = Annotated[

@@ -11,6 +11,7 @@ from itertools import chain
 from packaging.specifiers import SpecifierSet
 
 from repromatrix.runner.errors import ExitCode, InvalidValue, Problem, RunnerError, refuse
+from repromatrix.runner.judging.features import FEATURES
 from repromatrix.runner.model.case import PLAIN, Case, Trigger, stem_of
 from repromatrix.runner.model.cell import Cell, cells_of
 from repromatrix.runner.model.environment_name import taken_apart, under_torch, with_torch
@@ -82,6 +83,7 @@ class SelectionRequest:
     workaround: Sequence[str] = ()
     trigger: Sequence[str] = ()
     package: Sequence[str] = ()
+    feature: Sequence[str] = ()
     device: Device = Device.CPU
 
 
@@ -171,6 +173,13 @@ def asked_models(request: SelectionRequest, cases: Mapping[str, Case]) -> frozen
 def families_of(cases: Mapping[str, Case]) -> frozenset[str]:
     """Return the families of models that some case is about."""
     return frozenset(model for case in cases.values() for model in case.block.answers_for)
+
+
+def asked_features(request: SelectionRequest) -> frozenset[str]:
+    """Return the features that are used: those of `--feature`, and triggers; raises RunnerError."""
+    named = split(request.feature)
+    _refuse_unknown("--feature", named, FEATURES)
+    return frozenset([*named, *FEATURES.keys() & {*split(request.trigger)}])
 
 
 def named_cases(patterns: Sequence[str], names: list[str], option: str = "--case") -> list[str]:

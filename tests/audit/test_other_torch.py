@@ -23,7 +23,7 @@ FAILS, PASSES = Outcome.FAILS, Outcome.PASSES
 BF16 = AuditQuestion(precisions=(Precision.BF16,))
 LINE = {"4.49.0": PASSES, "4.50.0": FAILS, "4.51.0": PASSES}
 UNDER = "4.50.0+torch2.6.0"
-WARNING = "yours is torch 2.6.0"
+WARNING = "torch 2.13.0 for your 2.6.0"
 
 
 def text(found: Audit) -> str:

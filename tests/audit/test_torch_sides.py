@@ -92,9 +92,9 @@ def test_what_was_measured_with_a_torch_that_is_alike_is_not_called_yours() -> N
     )
 
     assert "  measured in 4.49.0+torch2.6.0\n" in found
-    assert "yours is torch 2.5.1" in found
+    assert "torch 2.13.0 for your 2.5.1" in found
     assert "  measured in 4.49.0+torch2.6.0: with your torch\n" in own
-    assert "yours is torch" not in own
+    assert "for your" not in own
 
 
 def test_a_lock_that_names_the_version_of_our_build_is_not_called_another() -> None:
@@ -103,7 +103,12 @@ def test_a_lock_that_names_the_version_of_our_build_is_not_called_another() -> N
         for torch in ("2.13.0", "2.13.0+cpu", "2.13.0+cu130", "2.12.0")
     }
 
-    assert ["yours is torch" in one for one in told.values()] == [False, False, True, True]
+    assert ["Assumed: torch 2.13.0 for your" in one for one in told.values()] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
 def test_where_nothing_was_measured_on_its_side_a_torch_is_outside() -> None:
