@@ -182,8 +182,8 @@ def conclusion(audit: Audit) -> str:
         sure = f"{plural(len(cells), 'cell')}: {len(cells) - derived} measured, {derived} derived"
         intended = sum(hit.is_intended for hit in audit.hits)
         asked = sum(hit.concern is Concern.ASKED for hit in audit.hits)
-        about = f", {asked} about {asked_names(audit.question)}" if asked else ""
-        answer = f"{known_bugs(len(audit.hits) - intended, intended)}{about} ({sure})"
+        about = f"{asked} about {asked_names(audit.question)}; " if asked else ""
+        answer = f"{known_bugs(len(audit.hits) - intended, intended)} ({about}{sure})"
     else:
         answer = "No known bugs" if audit.clear else "No evidence for these versions"
     unknown = plural(len(audit.unknown), "cell")

@@ -91,7 +91,7 @@ def test_the_first_line_says_how_many_are_about_what_was_named_and_what_was_assu
     headline = document(answer(models=DOLL)).headline
 
     assert headline == (
-        "7 known bugs, 3 about doll (7 cells: 7 measured, 0 derived);"
+        "7 known bugs (3 about doll; 7 cells: 7 measured, 0 derived);"
         " 0 passing (0 measured), 0 not applicable. Assumed: torch 2.13.0 for your 2.6.0."
     )
 
