@@ -123,6 +123,6 @@ def _version_below(lines: Sequence[str], start: int, version: str) -> int | None
 
 def _is_same(text: str, version: str) -> bool:
     try:
-        return str(Version(text)) == version
+        return Version(text).public == Version(version).public
     except ValueError:  # also for a number of 5,000 digits
         return False

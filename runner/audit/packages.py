@@ -17,6 +17,7 @@ from packaging.version import Version
 
 from repromatrix.runner.errors import Fault, Problem, RunnerError, more_to_do, refuse
 from repromatrix.runner.model.case import decode
+from repromatrix.runner.model.packages import TORCH
 from repromatrix.runner.text import plural, shorten
 
 LIMIT = 16 * 2**20
@@ -28,6 +29,8 @@ _REASON = 200
 """Characters of what a library says of a file, with the place."""
 _LONGEST = 16_000
 """Characters of a marker or a line; uv writes markers that have a thousand."""
+_SHOWN = 60
+"""Characters of a line that is named."""
 _ADDRESS = "an address, not a version"
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 _NO_MARKER = (ValueError, UndefinedComparison, UndefinedEnvironmentName, RecursionError)
@@ -97,6 +100,8 @@ class Gathering:
     """Major and minor version of the interpreter, where the file says it."""
     absent: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """Lines that may say a version, and were not read."""
 
     def take(self, name: str, version: object, *, address: str = "", marker: object = "") -> None:
         """Note a package, from an index or from an address of a kind, if its marker holds here."""
@@ -112,12 +117,14 @@ class Gathering:
 
     def pin(self, name: str, version: str) -> None:
         """Note a version; a text that PEP 440 does not allow pins nothing."""
+        canonical = canonicalize_name(name)
         try:
-            canonical = str(Version(version))
+            parsed = Version(version)
         except ValueError:  # also for a number of 5,000 digits
             self.leave(name, f"{shorten(version, SHORT)!r} is not a version")
-        else:
-            self.versions.setdefault(canonicalize_name(name), set()).add(canonical)
+        else:  # builds of one version are one version; that of torch is shown
+            text = str(parsed) if canonical == TORCH else parsed.public
+            self.versions.setdefault(canonical, set()).add(text)
 
     def leave(self, name: str, why: str) -> None:
         """Note a package that is not pinned."""
@@ -155,6 +162,8 @@ class Gathering:
 
     def installed(self, form: str) -> Installed:
         """Return what was read."""
+        if len(builds := self.versions.get(TORCH, set())) > 1:
+            self.versions[TORCH] = {Version(text).public for text in builds}
         several = {
             name: f"several versions: {', '.join(sorted(versions, key=_in_order))}"
             for name, versions in self.versions.items()
@@ -180,8 +189,13 @@ class Gathering:
             ),
             nameless=self.nameless,
             absent=frozenset(self.absent),
-            notes=tuple(self.notes),
+            notes=(*self.notes, *self._not_read()),
         )
+
+    def _not_read(self) -> Iterator[str]:
+        if self.unread:
+            first = shorten(self.unread[0], _SHOWN)
+            yield f"Not read: {plural(len(self.unread), 'line')}, such as {first!r}."
 
 
 def _in_order(version: str) -> tuple[Version, str]:
@@ -220,6 +234,8 @@ _HASH = re.compile(r"\s--hash[= ]\S+")
 _NESTED = re.compile(r"(?:-r|--requirement)[= ]?\s*(\S+)")
 _EDITABLE = re.compile(r"(?:-e|--editable)[= ]?\s*(\S+)")
 _EXACT = re.compile(r"={2,3}[^*,]+")
+_OPTION = re.compile(r"--(?!constraint)[a-z]|-[if]\b")
+"""The options of pip that name no versions."""
 _FEW = 5
 _EXPECTED = "A line is a requirement such as `name==1.2.3`, or an option of pip."
 
@@ -239,7 +255,7 @@ def read_requirements(text: str, gathered: Gathering, where: str = "") -> None:
             try:
                 _read_line(line, gathered)
             except ValueError as error:
-                what = f"cannot read {shorten(line, 60)!r} ({error})"
+                what = f"cannot read {shorten(line, _SHOWN)!r} ({error})"
                 faults.append(Problem(f"{where}: line {number}", what))
 
     where = where or gathered.where
@@ -286,6 +302,8 @@ def _read_line(line: str, gathered: Gathering) -> None:
         _read_address(editable[1] if editable else line, gathered)
     elif not line.startswith("-"):
         _read_requirement(_HASH.sub("", line), gathered)
+    elif not _OPTION.match(line):
+        gathered.unread.append(line)
 
 
 def _read_address(text: str, gathered: Gathering) -> None:

@@ -19,7 +19,7 @@ from packaging.version import InvalidVersion, Version
 from repromatrix.runner.audit.listings import ON_PYPI
 from repromatrix.runner.audit.packages import Gathering
 from repromatrix.runner.errors import Problem, refuse
-from repromatrix.runner.text import join, plural, shorten
+from repromatrix.runner.text import join
 
 _VERSION = r"v?(\d+(?:\.\w+)*(?:[+!-]\w+(?:\.\w+)*)?)"
 _KNOWN = (
@@ -97,7 +97,7 @@ _FORMS = tuple(_READ[name] for name in ("pin", "have", "satisfied", "version", "
 _WINDOW = 24
 _TRACEBACK = "Traceback (most recent call last)"
 _PASTE = "Paste what `pip freeze`, `pip list` or `transformers env` prints."
-_FEW, _SHORT = 6, 60
+_FEW = 6
 
 
 class _Said(NamedTuple):
@@ -160,12 +160,12 @@ def _name(text: str) -> str:
 
 def read_pasted(text: str, gathered: Gathering) -> None:
     """Read what each line of a text says of packages, in time by the length of the text."""
-    said, became, unread = list[_Said](), dict[str, str](), list[str]()
+    said, became = list[_Said](), dict[str, str]()
     for line, _ in _lines(text):
         every = _said(line)
         named = None if every or _READ["skip"].match(line) else _READ["named"].search(line)
         if named and _READ["number"].search(line, named.end()):
-            unread.append(shorten(line, _SHORT))
+            gathered.unread.append(line)
         said += every
     formal = {one.name for one in said if not one.is_prose and one.version}
     for name, version, is_prose in said:
@@ -180,7 +180,7 @@ def read_pasted(text: str, gathered: Gathering) -> None:
         gathered.pin(name, will_be)
     absent = {one.name for one in said if not one.version}
     gathered.absent = absent - gathered.versions.keys()
-    gathered.notes += _notes(gathered, became, unread)
+    gathered.notes += _notes(gathered, became)
 
 
 def refuse_traceback(text: str, where: str) -> None:
@@ -198,8 +198,8 @@ def _will_be(version: str) -> str:
     return parsed.base_version if parsed.is_devrelease else version
 
 
-def _notes(gathered: Gathering, became: dict[str, str], unread: list[str]) -> Iterator[str]:
-    """Yield what was read besides transformers and torch, and what was not."""
+def _notes(gathered: Gathering, became: dict[str, str]) -> Iterator[str]:
+    """Yield what was read besides transformers and torch."""
     names = sorted(gathered.versions.keys() - {"transformers", "torch"})
     read = [f"{name} {join(sorted(gathered.versions[name]))}" for name in names]
     read += [f"Python {gathered.python}"] if gathered.python else []
@@ -211,5 +211,3 @@ def _notes(gathered: Gathering, became: dict[str, str], unread: list[str]) -> It
         yield f"Not installed: {join(sorted(gathered.absent))}."
     for development, release in became.items():
         yield f"{development} is taken to be {release}."
-    if unread:
-        yield f"Not read: {plural(len(unread), 'line')}, such as {unread[0]!r}."

@@ -258,6 +258,20 @@ def test_two_versions_of_one_package_are_a_pin_of_none(tmp_path: Path) -> None:
     assert read(str(path)).loose == {"transformers": "several versions: 4.50.0, 4.51.0"}
 
 
+def test_builds_of_one_version_are_one_version(tmp_path: Path) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text("transformers==4.50.0+cc\ntorch==2.7.1+cpu\ntorch==2.7.1+cu128\n")
+
+    assert read(str(path)).pins == {"transformers": "4.50.0", "torch": "2.7.1"}
+
+
+def test_a_line_that_may_say_a_version_and_is_not_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "requirements.txt"
+    path.write_text("--pre\n-i https://x.org\ntransformers==4.50.0\n-c pins.txt\n")
+
+    assert read(str(path)).notes == ("Not read: 1 line, such as '-c pins.txt'.",)
+
+
 def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     given_in = SimpleNamespace(buffer=io.BytesIO(b"transformers==4.50.0\n"))
     monkeypatch.setattr(inputs.sys, "stdin", given_in)  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.packages import Gathering, Installed
 from repromatrix.runner.audit.pasted import is_pasted, read_pasted
+from repromatrix.runner.audit.torches import public
 from repromatrix.runner.errors import RunnerError
 
 ENV = """\
@@ -228,4 +229,6 @@ def test_any_mixture_of_layouts_gives_the_versions_that_it_names(data: st.DataOb
     read_pasted(text, gathered)
 
     assert is_pasted(text)
-    assert gathered.versions == {name: {version} for name, version in pins.items()}
+    assert {name: {public(each) for each in read} for name, read in gathered.versions.items()} == {
+        name: {public(version)} for name, version in pins.items()
+    }
