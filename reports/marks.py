@@ -9,7 +9,6 @@ from typing import NamedTuple
 from repromatrix.reports.text import shortened, visible
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged, elsewhere
-from repromatrix.runner.model.cell import NEEDS_GPU
 from repromatrix.runner.model.observation import LOCAL, Observation
 from repromatrix.runner.model.outcomes import Exercised, Outcome, Precision, Verdict
 
@@ -52,10 +51,9 @@ class Mark(StrEnum):
                 return Verdict.AS_EXPECTED
             case Mark.REGRESSED | Mark.FIXED | Mark.CHANGED | Mark.NOT_APPLICABLE:
                 return Verdict(self.value)
-            case Mark.NEEDS_GPU:
-                return Verdict.NOT_APPLICABLE
             case (
-                Mark.UNSTABLE
+                Mark.NEEDS_GPU
+                | Mark.UNSTABLE
                 | Mark.NOT_EXERCISED
                 | Mark.OUT_OF_MEMORY
                 | Mark.UNBUILDABLE
@@ -109,8 +107,6 @@ def mark_of(row: Judged) -> Mark:
     match row.verdict:
         case Verdict.AS_EXPECTED:
             return Mark.PASSES if row.seen.outcome is Outcome.PASSES else Mark.FAILS
-        case Verdict.NOT_APPLICABLE if row.seen.reason == NEEDS_GPU:
-            return Mark.NEEDS_GPU
         case Verdict.REGRESSED | Verdict.FIXED | Verdict.CHANGED | Verdict.NOT_APPLICABLE:
             return Mark(row.verdict.value)
         case Verdict.UNPROVEN:
@@ -121,6 +117,8 @@ def _unproven(seen: Observation) -> Mark:
     if seen.unstable:
         return Mark.UNSTABLE
     match seen.outcome:
+        case Outcome.NOT_MEASURED:
+            return Mark.NEEDS_GPU
         case Outcome.OUT_OF_MEMORY | Outcome.UNBUILDABLE | Outcome.NOT_RUN | Outcome.NOT_DUE:
             return Mark(seen.outcome.value)
         case (

@@ -101,13 +101,20 @@ class Survey:
 
     @cached_property
     def columns(self) -> tuple[Environment, ...]:
-        """The columns of the table; an environment that extends a release is in its column."""
-        return tuple(item for item in self.environments if item.column == item.name)
+        """The columns of the table; an environment that extends a release is in its column.
+
+        A `main` that is older than a release stands beside the releases, behind the newest one.
+        """
+        own = [item for item in self.environments if item.column == item.name]
+        line = [item for item in own if item.source in _IN_THE_TABLE]
+        line.sort(key=lambda item: item.name not in self.line)
+        return (*line, *(item for item in own if item.source not in _IN_THE_TABLE))
 
     @cached_property
     def releases(self) -> tuple[str, ...]:
         """The names of the columns that follow each other in time: releases, then main."""
-        return tuple(item.name for item in self.columns if item.source in _IN_THE_TABLE)
+        own = (item for item in self.environments if item.column == item.name)
+        return tuple(item.name for item in own if item.source in _IN_THE_TABLE)
 
     @cached_property
     def line(self) -> tuple[str, ...]:
@@ -147,7 +154,9 @@ class Survey:
     @cached_property
     def _places(self) -> dict[str, int]:
         columns = dict.fromkeys(self.column_of.values())
-        return {column: place for place, column in enumerate(columns)}
+        beside = {*self.releases} - {*self.line}  # it cuts no span of releases in two
+        order = [*(column for column in columns if column not in beside), "", *beside]
+        return {column: place for place, column in enumerate(order)}
 
     @cached_property
     def column_of(self) -> dict[str, str]:

@@ -134,11 +134,11 @@ class _Pen:
             seen = self._sides[release].get(cell)
             facts = seen and (seen.outcome, id(seen.failed), seen.reason, seen.reading)
             if facts not in numbers:
-                numbers[facts] = self._number(case, seen)
+                numbers[facts] = self._number(case, seen, cell)
             yield numbers[facts]
 
-    def _number(self, case: Case, seen: Observation | None) -> int:
+    def _number(self, case: Case, seen: Observation | None, cell: Cell) -> int:
         text = told(seen)
         alike = self._texts.number(of_any_half(text))
         number = -1 if seen is None else self._kinds.number(kind(case, seen))
-        return self.said.number((self._readings[answer(seen)], number, text, alike))
+        return self.said.number((self._readings[answer(seen, cell)], number, text, alike))

@@ -79,6 +79,7 @@ class ReleasePage:
     came_and_went: tuple[ReleaseDifference, ...]
     shifts: tuple[Shift, ...]
     unknown: int
+    unmeasured: int
     failing: tuple[FailingCase, ...]
     swept: ReleaseFindings | None
     """What it changed for all architectures, where it was swept."""
@@ -157,6 +158,7 @@ class Releases:
             came_and_went=step.of(CellChange.NEW, CellChange.GONE) if step else (),
             shifts=step.shifts if step else (),
             unknown=step.unknown if step else 0,
+            unmeasured=step.unmeasured if step else 0,
             failing=tuple(self._cases(name)),
             swept=self._swept.get(name),
             sheet=f"release/{name}",

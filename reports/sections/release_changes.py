@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -64,12 +65,16 @@ class Shift:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Between:
-    """A release compared with the one before it; `unknown` counts cells without a result."""
+    """A release compared with the one before it.
+
+    `unknown` counts cells without a result, `unmeasured` those that one of them alone was asked.
+    """
 
     before: str
     differences: tuple[ReleaseDifference, ...]
     shifts: tuple[Shift, ...]
     unknown: int
+    unmeasured: int
 
     def of(self, *changes: CellChange) -> tuple[ReleaseDifference, ...]:
         """Return the differences of some kinds."""
@@ -111,6 +116,7 @@ def compared(survey: Survey, name: str, before: Rows, after: Rows) -> Between:
     )
     one, other = ({cell: rows[cell] for cell in cells if cell in rows} for rows in (before, after))
     found = compare(one, other, survey.cases)
+    counts = Counter(difference.change for difference in found)
     return Between(
         before=name,
         differences=_differences(survey, found),
@@ -127,7 +133,8 @@ def compared(survey: Survey, name: str, before: Rows, after: Rows) -> Between:
             for difference in found
             for moved in difference.moved
         ),
-        unknown=sum(difference.change is CellChange.UNKNOWN for difference in found),
+        unknown=counts[CellChange.UNKNOWN],
+        unmeasured=counts[CellChange.UNMEASURED],
     )
 
 
@@ -253,7 +260,7 @@ def _steps(differences: Iterable[ReleaseDifference]) -> Iterator[ChangeStep]:
 def told(seen: Observation | None) -> str:
     """Return what happened in a few words: the error of a failure, else the outcome."""
     if seen is None:
-        return Outcome.NOT_APPLICABLE.verb
+        return Outcome.NOT_MEASURED.verb
     if seen.failed is not None and seen.outcome.is_failure:
         return shortened(seen.failed.headline, _ERROR)
     reason = shortened(seen.reason, _ERROR)

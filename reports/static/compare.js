@@ -78,8 +78,8 @@ const Compare = (() => {
     const bugs = Compare.bugs(compared, one, other);
     const says = one === other ? "Both are the same release."
       : `From ${one} to ${other}: ${counted(bugs.before, "known bug", "known bugs")}, then ${bugs.after}: ${bugs.broke} broke, ${bugs.fixed} fixed, ${bugs.came} came, ${bugs.went} went.`;
-    const unknown = by("unknown").length;
-    const gap = unknown ? [element("p", {}, `${counted(unknown, "cell says", "cells say")} nothing on one of the two releases and ${unknown === 1 ? "is" : "are"} not compared.`)] : [];
+    const gap = [["unknown", "without a result on"], ["unmeasured", "measured on"]].filter(([change]) => by(change).length)
+      .map(([change, says]) => element("p", {}, `Not compared: ${counted(by(change).length, "cell", "cells")} ${says} one of the two releases${change === "unmeasured" ? " alone" : ""}.`));
     const kept = ["broke", "fixed"];
     const shown = one === other ? [] : Object.entries(compared.titles).filter(([change]) => kept.includes(change) || by(change).length);
     const command = element("p", { class: "quiet" }, "In a checkout: ", element("code", {}, `nox -s diff -- ${one} ${other}`));

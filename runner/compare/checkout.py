@@ -122,11 +122,8 @@ class CheckoutRuns:
         return f"{needed}: {'; '.join(changed)}"
 
     def _differs(self, row: Observation, before: Rows) -> bool:
-        case = self.asked.project.cases.get(row.cell.case)
-        return (
-            case is not None
-            and change(case, before.get(without_environment(row.cell)), row).differs
-        )
+        case, cell = self.asked.project.cases.get(row.cell.case), without_environment(row.cell)
+        return case is not None and change(case, before.get(cell), row, cell).differs
 
     def prepare(self, trials: Iterable[CheckoutTrial]) -> tuple[Ready, ...]:
         """Build what the trials need, and check once whether the checkout can be imported there.

@@ -20,6 +20,9 @@ from repromatrix.runner.model.outcomes import Outcome, Reading
 _FAR = 0.1
 """The relative change of a measured number from which on it is listed."""
 
+NOWHERE = frozenset({Reading.ABSENT, Reading.UNASKED})
+"""What both sides say of a cell that there is nothing to say about."""
+
 Rows = Mapping[Cell, Observation]
 """One side: what is known of each cell."""
 
@@ -33,6 +36,8 @@ class CellChange(StrEnum):
     NEW = "new"
     GONE = "gone"
     UNKNOWN = "unknown"
+    UNMEASURED = "unmeasured"
+    """One side alone was asked, or what the other needs was not there."""
     SAME = "same"
 
     @property
@@ -47,7 +52,7 @@ class CellChange(StrEnum):
                 | CellChange.GONE
             ):
                 return True
-            case CellChange.UNKNOWN | CellChange.SAME:
+            case CellChange.UNKNOWN | CellChange.UNMEASURED | CellChange.SAME:
                 return False
 
 
@@ -60,9 +65,15 @@ class Moved:
     after: float
 
 
-def answer(seen: Observation | None) -> Reading:
-    """Return what a side says of a cell."""
-    return Reading.ABSENT if seen is None else seen.reading
+def answer(seen: Observation | None, cell: Cell | None = None) -> Reading:
+    """Return what a side says of a cell.
+
+    That an environment has no row of it means that nobody asked: there is one of what does not
+    apply. Of a whole cell it means that it is in the other set of evidence only.
+    """
+    if seen is not None:
+        return seen.reading
+    return Reading.UNASKED if cell and not cell.environment else Reading.ABSENT
 
 
 def is_described(case: Case | None, seen: Observation) -> bool:
@@ -70,9 +81,14 @@ def is_described(case: Case | None, seen: Observation) -> bool:
     return case is not None and any(described(entry, seen) for entry in case.block.fails)
 
 
-def change(case: Case | None, before: Observation | None, after: Observation | None) -> CellChange:
+def change(
+    case: Case | None,
+    before: Observation | None,
+    after: Observation | None,
+    cell: Cell | None = None,
+) -> CellChange:
     """Return how a cell changed; without its case only the signatures are compared."""
-    known = by_answers(answer(before), answer(after))
+    known = by_answers(answer(before, cell), answer(after, cell))
     if known is not None:
         return known
     assert before is not None  # noqa: S101 - what is None is absent
@@ -91,11 +107,13 @@ def kind(case: Case | None, seen: Observation) -> Kind:
 
 def by_answers(before: Reading, after: Reading) -> CellChange | None:  # noqa: PLR0911 - a table
     """Return how a cell changed by what both sides say; None where their kinds decide."""
+    if {before, after} <= NOWHERE:
+        return CellChange.SAME
+    if Reading.UNASKED in {before, after}:
+        return CellChange.UNMEASURED
     if Reading.UNKNOWN in {before, after}:
         return CellChange.UNKNOWN
     match before, after:
-        case (Reading.ABSENT, Reading.ABSENT):
-            return CellChange.SAME
         case (Reading.ABSENT, _):
             return CellChange.NEW
         case (_, Reading.ABSENT):
@@ -185,7 +203,7 @@ def compare(before: Rows, after: Rows, cases: Mapping[str, Case]) -> tuple[CellD
     return tuple(
         CellDifference(
             cell=cell,
-            change=change(cases.get(cell.case), old, new),
+            change=change(cases.get(cell.case), old, new, cell),
             before=old,
             after=new,
             grounds=grounds(old, new),
@@ -193,7 +211,7 @@ def compare(before: Rows, after: Rows, cases: Mapping[str, Case]) -> tuple[CellD
         )
         for cell in dict.fromkeys([*before, *after])
         for old, new in [(before.get(cell), after.get(cell))]
-        if {answer(old), answer(new)} != {Reading.ABSENT}
+        if not {answer(old, cell), answer(new, cell)} <= NOWHERE
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from repromatrix.runner.compare.diff import (
+    NOWHERE,
     CellChange,
     CellDifference,
     DiffGround,
@@ -27,7 +28,10 @@ from repromatrix.runner.text import plural, shorten
 _WIDE = 400
 _FEW = 4
 """How many neighbouring environments are each named."""
-WORDS = {change: str(change) for change in CellChange} | {CellChange.BROKE: "broken"}
+WORDS = {change: str(change) for change in CellChange} | {
+    CellChange.BROKE: "broken",
+    CellChange.UNMEASURED: "not measured",
+}
 HEADINGS = {
     CellChange.BROKE: "Broken",
     CellChange.FIXED: "Fixed",
@@ -35,6 +39,7 @@ HEADINGS = {
     CellChange.NEW: "New: on the second side only",
     CellChange.GONE: "Gone: on the first side only",
     CellChange.UNKNOWN: "Unknown: a side has no result",
+    CellChange.UNMEASURED: "Not measured on one side",
 }
 MOVED = "Measured numbers that changed where both sides pass"
 GROUNDS = {
@@ -206,7 +211,7 @@ def _warnings(report: DiffReport) -> Iterator[str]:
 
 
 def _measured(report: DiffReport, rows: Iterable[Observation | None]) -> str:
-    applicable = [row for row in rows if row and answer(row) is not Reading.ABSENT]
+    applicable = [row for row in rows if row and answer(row) not in NOWHERE]
     ran = [row for row in applicable if row.outcome.was_run]
     devices = _names(row.cell.device.upper() for row in ran)
     hardware = _names(row.provenance.hardware for row in ran)

@@ -16,7 +16,15 @@ from dataclasses import dataclass
 
 from repromatrix.runner.judging.verdicts import is_current, stands
 from repromatrix.runner.model.case import PLAIN, Case
-from repromatrix.runner.model.cell import PROTOCOL, Cell, Environment, belongs, cells_of, obstacles
+from repromatrix.runner.model.cell import (
+    NEEDS_GPU,
+    PROTOCOL,
+    Cell,
+    Environment,
+    belongs,
+    cells_of,
+    obstacles,
+)
 from repromatrix.runner.model.observation import (
     LOCAL,
     MERGED,
@@ -284,9 +292,11 @@ def survey(grid: Grid, known: Mapping[Cell, Observation]) -> tuple[Observation, 
         """Say why cells were not run: what keeps their case from their environment, if anything."""
         case, environment = grid.cases[case_name], grid.environments[environment_name]
         reasons = obstacles(case, environment, device)
+        outcome = Outcome.NOT_APPLICABLE if reasons else Outcome.NOT_RUN
+        outcome = Outcome.NOT_MEASURED if reasons == (NEEDS_GPU,) else outcome
         return Observation(
             cell=Cell(case_name, PLAIN, environment_name, grid.precisions[0], device),
-            outcome=Outcome.NOT_APPLICABLE if reasons else Outcome.NOT_RUN,
+            outcome=outcome,
             provenance=unmeasured(case, environment),
             source="",
             reason="; ".join(reasons) or "nobody has run it",
@@ -300,7 +310,7 @@ def survey(grid: Grid, known: Mapping[Cell, Observation]) -> tuple[Observation, 
         blank = unrun(cell.case, cell.environment, cell.device)
         # Neither what an older version of the case did, nor why it was not run, says anything
         # where this one cannot be run.
-        if blank.outcome is Outcome.NOT_APPLICABLE:
+        if blank.outcome is not Outcome.NOT_RUN:
             return dataclasses.replace(blank, cell=cell)
         if (row is None or row.outcome.was_run) and not grid.due(cell):
             reason = "no rule asks for it, and no published result answers"

@@ -106,9 +106,9 @@ def judge(  # noqa: PLR0911 - a table: one return per kind of outcome
             if seen.exercised is Exercised.NO:
                 return Verdict.UNPROVEN
             return Verdict.AS_EXPECTED if entry is None else Verdict.FIXED
-        case Reading.ABSENT | Reading.SILENT | Reading.UNASKED:
+        case Reading.ABSENT | Reading.SILENT:
             return Verdict.NOT_APPLICABLE
-        case Reading.UNKNOWN:
+        case Reading.UNKNOWN | Reading.UNASKED:
             return Verdict.UNPROVEN
         case Reading.BAD:
             if entry is None:

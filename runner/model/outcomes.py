@@ -72,6 +72,8 @@ class Outcome(StrEnum):
     OUT_OF_MEMORY = "out-of-memory"
     DECLINES = "declines"
     NOT_APPLICABLE = "not-applicable"
+    NOT_MEASURED = "not-measured"
+    """It needs a device that nobody asked: whether it fails is not known."""
     UNBUILDABLE = "unbuildable"
     NOT_RUN = "not-run"
     NOT_DUE = "not-due"
@@ -92,6 +94,8 @@ class Outcome(StrEnum):
                 return Reading.UNKNOWN
             case Outcome.NOT_APPLICABLE:
                 return Reading.ABSENT
+            case Outcome.NOT_MEASURED:
+                return Reading.UNASKED
 
     @functools.cached_property
     def was_run(self) -> bool:
@@ -106,7 +110,13 @@ class Outcome(StrEnum):
                 | Outcome.DECLINES
             ):
                 return True
-            case Outcome.NOT_APPLICABLE | Outcome.UNBUILDABLE | Outcome.NOT_RUN | Outcome.NOT_DUE:
+            case (
+                Outcome.NOT_APPLICABLE
+                | Outcome.NOT_MEASURED
+                | Outcome.UNBUILDABLE
+                | Outcome.NOT_RUN
+                | Outcome.NOT_DUE
+            ):
                 return False
 
     @property
@@ -123,6 +133,8 @@ class Outcome(StrEnum):
                 return "declines to judge"
             case Outcome.NOT_APPLICABLE:
                 return "is not applicable"
+            case Outcome.NOT_MEASURED:
+                return "was not measured"
             case Outcome.UNBUILDABLE:
                 return "cannot be built"
             case Outcome.NOT_RUN:

@@ -94,6 +94,25 @@ def test_a_pair_of_answers_is_a_change(
     assert change(TOY, before, after) is expected
 
 
+def test_what_one_release_alone_was_asked_is_neither_new_nor_gone() -> None:
+    row = seen(Outcome.FAILS)
+    cells = {
+        "two releases": without_environment(row.cell),
+        "two sets of evidence": row.cell,
+    }
+    changes = {
+        name: [
+            found.change for found in (*compare({cell: row}, {}, {}), *compare({}, {cell: row}, {}))
+        ]
+        for name, cell in cells.items()
+    }
+
+    assert changes == {
+        "two releases": [CellChange.UNMEASURED, CellChange.UNMEASURED],
+        "two sets of evidence": [CellChange.GONE, CellChange.NEW],
+    }
+
+
 def test_sizes_in_a_message_are_no_change() -> None:
     one = seen(Outcome.FAILS, how=failed("KeyError", "shape [2, 3] at 0x7f00"))
     other = seen(Outcome.FAILS, how=failed("KeyError", "shape [4, 5] at 0x7fff"))

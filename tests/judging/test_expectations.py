@@ -53,6 +53,9 @@ declines        -          empty  not-applicable  not-applicable  not-applicable
 not-applicable  -          yes    not-applicable  not-applicable  not-applicable  not-applicable
 not-applicable  -          no     not-applicable  not-applicable  not-applicable  not-applicable
 not-applicable  -          empty  not-applicable  not-applicable  not-applicable  not-applicable
+not-measured    -          yes    unproven        unproven        unproven        unproven
+not-measured    -          no     unproven        unproven        unproven        unproven
+not-measured    -          empty  unproven        unproven        unproven        unproven
 unbuildable     -          yes    unproven        unproven        unproven        unproven
 unbuildable     -          no     unproven        unproven        unproven        unproven
 unbuildable     -          empty  unproven        unproven        unproven        unproven

@@ -153,7 +153,7 @@ def standing(outcome: Outcome | None = None, **facts: object) -> Standing:
 
 def test_the_standing_of_a_case_is_that_in_the_newest_release() -> None:
     newest = "4.51.0, the newest release"
-    waits = surveyed(lambda cell: observed(cell, Outcome.NOT_APPLICABLE, reason=NEEDS_GPU))
+    waits = surveyed(lambda cell: observed(cell, Outcome.NOT_MEASURED, reason=NEEDS_GPU))
 
     assert standing() == Standing(BugState.FIXED, f"passes on {newest}", "4.51.0")
     assert standing(Outcome.FAILS, failed=NO_FLOAT) == Standing(

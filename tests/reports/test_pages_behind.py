@@ -96,6 +96,9 @@ def test_a_main_between_two_releases_ends_no_range_and_is_the_before_of_none() -
     (span,) = history(view, CASE)
 
     assert view.line == ("4.49.0", "4.50.0", "4.50.1", "4.51.0")
+    assert [one.name for one in view.columns] == [*view.line, "main"]
+    assert view.spans(view.line) == "4.49.0 to 4.51.0"
+    assert view.spans(view.releases) == "4.49.0 to 4.51.0, main"
     assert {name: step.before for name, step in steps.items()} == {
         "4.50.0": "4.49.0",
         "4.50.1": "4.50.0",
@@ -403,7 +406,7 @@ def test_what_waits_for_a_gpu_never_looks_safe(tmp_path: Path) -> None:
     """It was a grey dash, "nowhere that was measured" and a badge that said nothing."""
 
     def waits(cell: Cell) -> Observation:
-        return observed(cell, Outcome.NOT_APPLICABLE, reason=NEEDS_GPU)
+        return observed(cell, Outcome.NOT_MEASURED, reason=NEEDS_GPU)
 
     found = surveyed(waits)
     badge = next(one for one in badges(found, Settings(found)) if one.path.startswith("badge/case"))
@@ -412,7 +415,7 @@ def test_what_waits_for_a_gpu_never_looks_safe(tmp_path: Path) -> None:
     says = "not measured: needs a GPU"
 
     assert {seen.mark.words for _, seen in found.shown} == {says}
-    assert {row.verdict for row in found.rows.values()} == {Verdict.NOT_APPLICABLE}
+    assert {row.verdict for row in found.rows.values()} == {Verdict.UNPROVEN}
     assert (badge.message, badge.right) == (f"{says} (nothing measured)", "not measured")
     assert member.spells == ()
     assert [item["unmeasured"] for item in case_list(found)] == [says]

@@ -8,7 +8,7 @@ var compared = {
    ["changed", "changed"],
    ["unknown", "unknown"],
    ["gone", "gone"],
-   ["changed", "changed"]
+   ["unmeasured", "unmeasured"]
   ],
   [
    ["fixed", "fixed"],
@@ -16,7 +16,7 @@ var compared = {
    ["changed", "changed"],
    ["unknown", "unknown"],
    ["gone", "gone"],
-   ["changed", "changed"]
+   ["unmeasured", "unmeasured"]
   ],
   [
    ["changed", "changed"],
@@ -24,7 +24,7 @@ var compared = {
    ["same", "changed"],
    ["unknown", "unknown"],
    ["gone", "gone"],
-   ["changed", "changed"]
+   ["unmeasured", "unmeasured"]
   ],
   [
    ["unknown", "unknown"],
@@ -32,16 +32,16 @@ var compared = {
    ["unknown", "unknown"],
    ["unknown", "unknown"],
    ["unknown", "unknown"],
-   ["unknown", "unknown"]
+   ["unmeasured", "unmeasured"]
   ],
-  [["new", "new"], ["new", "new"], ["new", "new"], ["unknown", "unknown"], ["same", "same"], ["new", "new"]],
+  [["new", "new"], ["new", "new"], ["new", "new"], ["unknown", "unknown"], ["same", "same"], ["same", "same"]],
   [
-   ["changed", "changed"],
-   ["changed", "changed"],
-   ["changed", "changed"],
-   ["unknown", "unknown"],
-   ["gone", "gone"],
-   ["same", "changed"]
+   ["unmeasured", "unmeasured"],
+   ["unmeasured", "unmeasured"],
+   ["unmeasured", "unmeasured"],
+   ["unmeasured", "unmeasured"],
+   ["same", "same"],
+   ["same", "same"]
   ]
  ],
  "titles": {

@@ -9,6 +9,7 @@ var matrix = {
   "out-of-memory",
   "declines",
   "not-applicable",
+  "not-measured",
   "unbuildable",
   "not-run",
   "not-due"
@@ -28,7 +29,7 @@ var matrix = {
   "fixed": {"glyph": "F", "words": "unexpected pass: expected to fail", "verdict": "fixed"},
   "changed": {"glyph": "C", "words": "changed: fails, not as described", "verdict": "changed"},
   "not-applicable": {"glyph": "–", "words": "not applicable", "verdict": "not-applicable"},
-  "needs-gpu": {"glyph": "G", "words": "not measured: needs a GPU", "verdict": "not-applicable"},
+  "needs-gpu": {"glyph": "G", "words": "not measured: needs a GPU", "verdict": "unproven"},
   "unstable": {"glyph": "~", "words": "unstable: repeats or machines disagree", "verdict": "unproven"},
   "not-exercised": {"glyph": "○", "words": "never computed in its precision", "verdict": "unproven"},
   "out-of-memory": {"glyph": "M", "words": "out of memory", "verdict": "unproven"},
