@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from repromatrix.reports.sections.failures import AlikeCells, alike
 from repromatrix.reports.sections.status import Newest, at_fault, count_of, newest
 from repromatrix.reports.text import page_of, shortened, spans, visible
 from repromatrix.reports.view import Survey
-from repromatrix.runner.judging.counts import by_scope
+from repromatrix.runner.judging.counts import BugCount, by_scope
 from repromatrix.runner.judging.verdicts import ClaimStanding
 from repromatrix.runner.model.cell import Cell, Source
 from repromatrix.runner.model.outcomes import Device, Precision, Verdict
@@ -75,8 +75,8 @@ class Index:
 
     headline: Headline
     newest: Newest | None
-    at_fault: tuple[tuple[str, int], ...]
-    """The packages at fault, and how many bugs of each are open."""
+    at_fault: Mapping[str, BugCount]
+    """The packages at fault, that with the most open bugs first."""
     recent: tuple[ReleasePage, ...]
     """The newest releases, the newest first."""
     scripts: tuple[str, ...]
@@ -98,11 +98,7 @@ def index(
     return Index(
         headline=_headline(survey),
         newest=newest(survey),
-        at_fault=tuple(
-            (visible(package), len(known.open))
-            for package, known in at_fault(survey).items()
-            if known.open
-        ),
+        at_fault=at_fault(survey),
         recent=tuple([one for one in releases if one.is_release][: -_RECENT - 1 : -1]),
         scripts=SCRIPTS,
         cases=case_list(survey),

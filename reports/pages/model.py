@@ -94,7 +94,6 @@ def families_page(
     """
     known = standings(survey)
     found: dict[str, list[Member]] = {}
-    own: dict[str, list[str]] = {}
     shared: dict[str, list[Member]] = {}
     every: list[Member] = []
     for case in survey.cases.values():
@@ -103,7 +102,6 @@ def families_page(
             every.append(member)
         for model in dict.fromkeys(case.block.families):
             found.setdefault(model, []).extend([] if case.block.is_about_any_model else [member])
-            own.setdefault(model, []).extend([] if case.block.is_about_any_model else [case.name])
         measured = visible(f"measured with {join(case.block.families)}")
         for model in case.block.same_code:
             shared.setdefault(model, []).append(replace(member, by_shared_code=measured))
@@ -114,7 +112,7 @@ def families_page(
                 path=family_path(model),
                 members=_worst_first(found.get(model, [])),
                 shared=_worst_first(shared.get(model, [])),
-                says=count_of(survey, own.get(model, ())).tally,
+                says=count_of(survey, (member.case for member in found.get(model, ()))).tally,
             )
             for model in sorted({*found, *shared})
         ),

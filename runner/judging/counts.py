@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 
 from repromatrix.runner.judging.ranges import bug_of, own_bug
 from repromatrix.runner.model.case import PLAIN, Case, CaseKind, Trigger
@@ -42,6 +43,11 @@ class BugState(StrEnum):
 
 
 DEVICES = tuple(Device)
+_STATES = {
+    Reading.BAD: BugState.OPEN,
+    Reading.UNKNOWN: BugState.UNKNOWN,
+    Reading.GOOD: BugState.PASSING,
+}
 Series = tuple[Device, Precision]
 Readings = Mapping[Series, Mapping[str, Reading]]
 """What was seen of a plain case by device and precision, then by environment."""
@@ -61,17 +67,6 @@ class Bug:
     readings: Readings
     """Where the case fails with another bug, this one is unknown."""
 
-    def reading(self, names: Collection[str], devices: Collection[Device] = DEVICES) -> Reading:
-        """Return what some environments say of it: what is worst; UNASKED if none was asked."""
-        found = {
-            seen[name]
-            for (device, _), seen in self.readings.items()
-            if device in devices
-            for name in names
-            if name in seen
-        }
-        return next((reading for reading in _WORST if reading in found), Reading.UNASKED)
-
     def failing(self, names: Collection[str]) -> tuple[Precision, ...]:
         """Return the precisions in which it fails in some environments, on any device."""
         found = {
@@ -84,18 +79,11 @@ class Bug:
     def state(
         self, names: Collection[str], devices: Collection[Device] = DEVICES
     ) -> BugState | None:
-        """Return what became of it by what some environments say; None where it cannot be met."""
-        match self.reading(names, devices):
-            case Reading.BAD:
-                return BugState.OPEN
-            case Reading.UNKNOWN:
-                return BugState.UNKNOWN
-            case Reading.UNASKED:
-                return BugState.UNMEASURED
-            case Reading.GOOD:
-                return BugState.PASSING
-            case Reading.SILENT | Reading.ABSENT:
-                return None
+        """Return the worst that some environments say of it; None where it cannot be met."""
+        series = [seen for (device, _), seen in self.readings.items() if device in devices]
+        found = {seen[name] for seen in series for name in names if name in seen}
+        worst = (state for reading, state in _STATES.items() if reading in found)
+        return next(worst, None if found - {Reading.UNASKED} else BugState.UNMEASURED)
 
     def newest(self, names: Collection[str]) -> BugState:
         """Return its state by the newest environments: what fails in older ones alone is fixed."""
@@ -121,17 +109,11 @@ def moves(
     found: dict[BugMove, list[Bug]] = {move: [] for move in BugMove}
     for bug in bugs:
         old, new = bug.state(before), bug.state(after)
-        if bug.is_intended or (old is BugState.OPEN) == (new is BugState.OPEN):
-            continue
-        if new is BugState.OPEN:
-            move = BugMove.BROKE if old is BugState.PASSING else BugMove.CAME
-        else:
-            move = BugMove.FIXED if new is BugState.PASSING else BugMove.WENT
-        found[move].append(bug)
+        was, is_open = old is BugState.OPEN, new is BugState.OPEN
+        if was != is_open and not bug.is_intended:
+            passing, other = (BugMove.FIXED, BugMove.WENT) if was else (BugMove.BROKE, BugMove.CAME)
+            found[passing if BugState.PASSING in {old, new} else other].append(bug)
     return {move: tuple(some) for move, some in found.items()}
-
-
-_WORST = (Reading.BAD, Reading.UNKNOWN, Reading.GOOD, Reading.SILENT, Reading.ABSENT)
 
 
 def bugs_of(
@@ -152,65 +134,57 @@ def bugs_of(
                 failing.setdefault(bug, {}).setdefault((device, precision), set()).add(name)
     if not failing:
         return (_bug(case, own_bug(case), readings, readings),)
-    return tuple(
-        _bug(case, bug, _masked(readings, where), readings) for bug, where in failing.items()
-    )
-
-
-def _masked(readings: Readings, failing: Mapping[Series, Collection[str]]) -> Readings:
-    """Return what was seen in the precisions that fail with a bug anywhere, on every device.
-
-    Where the case fails with another bug, nothing is known of this one.
-    """
-    precisions = {precision for _, precision in failing}
-    return {
-        series: {
-            name: Reading.UNKNOWN
-            if reading is Reading.BAD and name not in failing.get(series, ())
-            else reading
-            for name, reading in seen.items()
+    found = []
+    for bug, where in failing.items():
+        precisions = {precision for _, precision in where}
+        own = {
+            series: {
+                name: Reading.UNKNOWN
+                if reading is Reading.BAD and name not in where.get(series, ())
+                else reading
+                for name, reading in seen.items()
+            }
+            for series, seen in readings.items()
+            if series[1] in precisions
         }
-        for series, seen in readings.items()
-        if series[1] in precisions
-    }
+        found.append(_bug(case, bug, own, readings))
+    return tuple(found)
 
 
 def _bug(case: Case, identity: tuple[str, str], own: Readings, every: Readings) -> Bug:
     title, package = identity
     entries = [entry for entry in case.block.fails if case.title_of(entry) == title]
-    symptoms = {
-        symptom for entry in entries for symptom in entry.symptom or case.block.symptom
-    } or case.block.symptom
-    triggers = {trigger for entry in entries for trigger in entry.trigger or case.block.trigger}
+    block = case.block
+    stated = (entry.symptom or block.symptom for entry in entries)
+    symptoms = {*chain.from_iterable(stated)} or {*block.symptom}
+    triggers = {one for entry in entries for one in entry.trigger or block.trigger}
     return Bug(
         case=case.name,
         title=title,
         package=package,
         is_silent=bool(symptoms) and all(symptom.is_silent for symptom in symptoms),
-        is_intended=case.block.kind is not CaseKind.BUG,
+        is_intended=block.kind is not CaseKind.BUG,
         scope=scope_of(own, every, triggers),
         readings=own,
     )
 
 
 def scope_of(own: Readings, every: Readings, triggers: Collection[Trigger]) -> Scope:
-    """Return in which precisions a bug fails: `own` are the series in which it does anywhere.
+    """Return in which precisions a bug fails; `own` is what was seen of it, `every` of the case.
 
     That it spares fp32 is only known where fp32 was seen not to fail beside one of its failures.
     """
-    failing = {
-        series: {name for name, reading in seen.items() if reading is Reading.BAD}
+    failing = [
+        (series, name)
         for series, seen in own.items()
-    }
-    precisions = {precision for (_, precision), names in failing.items() if names}
+        for name, reading in seen.items()
+        if reading is Reading.BAD
+    ]
+    precisions = {precision for (_, precision), _ in failing}
     if Precision.FP32 in precisions:
         return Scope.EVERY if precisions == {*Precision} else Scope.SOME
-    spared = any(
-        every.get((device, Precision.FP32), {}).get(name) in {Reading.GOOD, Reading.SILENT}
-        for (device, _), names in failing.items()
-        for name in names
-    )
-    if not spared:
+    beside = {every.get((device, Precision.FP32), {}).get(name) for (device, _), name in failing}
+    if not beside & {Reading.GOOD, Reading.SILENT}:
         return Scope.UNKNOWN
     is_mixed = Trigger.AUTOCAST in triggers and not {Trigger.LOAD, Trigger.CAST} & {*triggers}
     return Scope.MIXED if is_mixed else Scope.HALF
@@ -276,13 +250,11 @@ def by_scope(bugs: Iterable[Bug]) -> str:
 
 def count(states: Iterable[tuple[Bug, BugState | None]]) -> BugCount:
     """Count bugs, each with what became of it; those that cannot be met are left out."""
-    found: dict[BugState, list[Bug]] = {state: [] for state in BugState}
-    intended = []
-    for bug, state in states:
-        if state and not bug.is_intended:
-            found[state].append(bug)
-        elif state is BugState.OPEN:
-            intended.append(bug)
+    known = list(states)
     return BugCount(
-        of={state: tuple(bugs) for state, bugs in found.items()}, intended=tuple(intended)
+        of={
+            state: tuple(bug for bug, one in known if one is state and not bug.is_intended)
+            for state in BugState
+        },
+        intended=tuple(bug for bug, one in known if one is BugState.OPEN and bug.is_intended),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -247,41 +246,6 @@ def test_a_release_on_which_nothing_fails_but_what_is_meant_to_has_a_good_badge(
 
     assert said.message.removesuffix(f" ({BRIEF})") == "0 of 1 bug fail, 1 more as intended"
     assert said.colour is Colour.GOOD
-
-
-def test_one_count_of_bugs_is_on_the_badge_the_page_and_the_first_screen(tmp_path: Path) -> None:
-    """5.23.0 had 18, 20 and 22 of them: those that fail with a workaround only were counted in."""
-    silent = a_case(BLOCK.replace('["error"]', '["nan-or-inf"]'), "quiet")
-    meant = a_case(BLOCK.replace("models", 'kind = "change"\nmodels'), "meant")
-    only = a_case(BLOCK, "only_with_a_workaround")
-
-    def run(cell: Cell) -> Observation | None:
-        ran = cell.environment not in {"4.49.0", "main"}
-        bad = cell.workaround == "away" if cell.case == only.name else cell.workaround == ""
-        half = cell.precision is Precision.BF16
-        if ran and bad and (half or (cell.precision, cell.case) == (Precision.FP32, "quiet")):
-            return observed(cell, Outcome.FAILS, failed=NO_FLOAT)
-        return observed(cell, Outcome.PASSES) if ran else fake_run(cell)
-
-    cases = {one.name: one for one in (CASE, silent, meant, only)}
-    rows = [row for case in cases.values() for row in judged(run, case)]
-    found = survey(cases, ENVIRONMENTS, rows)
-    render(cases, ENVIRONMENTS, rows, tmp_path)
-    said = (
-        "2 known bugs, 1 of them silent (1 in half precision only and 1 in some precisions),"
-        " and 1 intended change"
-    )
-    page = (tmp_path / "release" / "4.51.0.html").read_text()
-    badge = json.loads((tmp_path / "badge" / "release" / "4.51.0.json").read_text())
-    [row] = re.findall(r'release/4.51.0.html".*', (tmp_path / "releases.html").read_text())
-
-    assert said in page
-    assert said in (tmp_path / "index.html").read_text()
-    assert badge["message"].startswith("2 of 3 bugs fail, 1 more as intended")
-    assert "<b>2</b>" in row
-    assert [one.sort for one in Releases(found, {}).page("4.51.0").failing] == [
-        *("error", "silent", "intended", "variant"),
-    ]
 
 
 def test_what_became_of_a_workaround_is_no_bug_that_broke_or_was_fixed() -> None:
