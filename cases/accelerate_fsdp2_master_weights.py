@@ -31,15 +31,27 @@
 #
 # [[tool.repromatrix.fails]]
 # title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
-# when = ["torch<2.7"]
-# raises = ["AttributeError", "TypeError"]
-# match = [
-#     "'Stream' object has no attribute 'record_event'",
-#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
-# ]
-# note = """
-# torch 2.6 shards nothing on a CPU; accelerate 1.11 and 1.12 hand it an argument besides that \
-# came with torch 2.7."""
+# at-fault = "torch"
+# when = ["torch<2.7", "accelerate<1.11"]
+# raises = "AttributeError"
+# match = "'Stream' object has no attribute 'record_event'"
+# note = "torch 2.6 shards nothing on a CPU."
+#
+# [[tool.repromatrix.fails]]
+# title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
+# at-fault = "torch"
+# when = ["torch<2.7", "accelerate>=1.13"]
+# raises = "AttributeError"
+# match = "'Stream' object has no attribute 'record_event'"
+# note = "torch 2.6 shards nothing on a CPU."
+#
+# [[tool.repromatrix.fails]]
+# title = "FSDP2 in accelerate 1.11 and 1.12 needs torch 2.7: no argument 'ignored_params'"
+# at-fault = "accelerate"
+# when = ["torch<2.7", "accelerate>=1.11,<1.13"]
+# raises = "TypeError"
+# match = "fully_shard() got an unexpected keyword argument 'ignored_params'"
+# note = "torch 2.6 shards nothing on a CPU; this argument came with torch 2.7."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/accelerate/issues/3979"

@@ -35,28 +35,57 @@
 #
 # [[tool.repromatrix.fails]]
 # title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
-# when = ["torch<2.7"]
+# at-fault = "torch"
+# when = ["torch<2.7", "accelerate<1.11"]
 # precisions = ["fp32"]
-# raises = ["AttributeError", "TypeError"]
-# match = [
-#     "'Stream' object has no attribute 'record_event'",
-#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
-# ]
-# note = """
-# torch 2.6 shards nothing on a CPU; accelerate 1.11 and 1.12 hand it an argument besides that \
-# came with torch 2.7."""
+# raises = "AttributeError"
+# match = "'Stream' object has no attribute 'record_event'"
+# note = "torch 2.6 shards nothing on a CPU."
 #
 # [[tool.repromatrix.fails]]
 # title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
 # at-fault = "torch"
-# when = ["torch<2.7", "accelerate>=1.7"]
-# precisions = ["bf16", "fp16"]
-# raises = ["AttributeError", "TypeError"]
-# match = [
-#     "'Stream' object has no attribute 'record_event'",
-#     "fully_shard() got an unexpected keyword argument 'ignored_params'",
-# ]
+# when = ["torch<2.7", "accelerate>=1.13"]
+# precisions = ["fp32"]
+# raises = "AttributeError"
+# match = "'Stream' object has no attribute 'record_event'"
 # note = "torch 2.6 shards nothing on a CPU."
+#
+# [[tool.repromatrix.fails]]
+# title = "FSDP2 in accelerate 1.11 and 1.12 needs torch 2.7: no argument 'ignored_params'"
+# at-fault = "accelerate"
+# when = ["torch<2.7", "accelerate>=1.11,<1.13"]
+# precisions = ["fp32"]
+# raises = "TypeError"
+# match = "fully_shard() got an unexpected keyword argument 'ignored_params'"
+# note = "torch 2.6 shards nothing on a CPU; this argument came with torch 2.7."
+#
+# [[tool.repromatrix.fails]]
+# title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
+# at-fault = "torch"
+# when = ["torch<2.7", "accelerate>=1.7,<1.11"]
+# precisions = ["bf16", "fp16"]
+# raises = "AttributeError"
+# match = "'Stream' object has no attribute 'record_event'"
+# note = "torch 2.6 shards nothing on a CPU."
+#
+# [[tool.repromatrix.fails]]
+# title = "FSDP2 on a CPU fails with torch 2.6: 'Stream' object has no attribute 'record_event'"
+# at-fault = "torch"
+# when = ["torch<2.7", "accelerate>=1.13"]
+# precisions = ["bf16", "fp16"]
+# raises = "AttributeError"
+# match = "'Stream' object has no attribute 'record_event'"
+# note = "torch 2.6 shards nothing on a CPU."
+#
+# [[tool.repromatrix.fails]]
+# title = "FSDP2 in accelerate 1.11 and 1.12 needs torch 2.7: no argument 'ignored_params'"
+# at-fault = "accelerate"
+# when = ["torch<2.7", "accelerate>=1.11,<1.13"]
+# precisions = ["bf16", "fp16"]
+# raises = "TypeError"
+# match = "fully_shard() got an unexpected keyword argument 'ignored_params'"
+# note = "torch 2.6 shards nothing on a CPU; this argument came with torch 2.7."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/huggingface/accelerate/pull/3528"

@@ -19,6 +19,7 @@
 # no-embedding = "model.get_input_embeddings = torch.nn.Identity  # before get_peft_model"
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "peft"
 # when = ["transformers>=5.0.0"]
 # raises = "NotImplementedError"
 # match = "handled for DeformableDetrModel; please override in the subclass."

@@ -19,16 +19,27 @@
 #
 # [[tool.repromatrix.fails]]
 # when = ["transformers>=5.4,<5.6"]
-# raises = ["AssertionError", "NotImplementedError"]
-# match = [
-#     "other logits than the whole model has",
-#     "Could not run 'aten::_grouped_mm' with arguments from the 'CPU' backend",
-# ]
-# where = ["gpt_oss_expert_parallel_scores:main", "transformers.integrations.moe:_grouped_mm"]
+# precisions = ["fp32"]
+# raises = "AssertionError"
+# match = "other logits than the whole model has"
+# where = "gpt_oss_expert_parallel_scores:main"
 # fixed-by = "https://github.com/huggingface/transformers/pull/45473"
-# note = """
-# torch 2.8 has no kernel of a product of experts for a CPU: there bf16 and fp16 fail before, until \
-# 5.13 does without."""
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch<2.8", "transformers>=5.4,<5.6"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "other logits than the whole model has"
+# where = "gpt_oss_expert_parallel_scores:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/45473"
+#
+# [[tool.repromatrix.fails]]
+# when = ["torch>=2.9", "transformers>=5.4,<5.6"]
+# precisions = ["bf16", "fp16"]
+# raises = "AssertionError"
+# match = "other logits than the whole model has"
+# where = "gpt_oss_expert_parallel_scores:main"
+# fixed-by = "https://github.com/huggingface/transformers/pull/45473"
 #
 # [[tool.repromatrix.fails]]
 # title = "GPT-OSS in fp16 sharded with FSDP2: FSDP expects uniform original parameter dtype"
@@ -50,7 +61,7 @@
 #
 # [[tool.repromatrix.fails]]
 # title = "Experts on a CPU with torch 2.8, until 5.12: Could not run 'aten::_grouped_mm'"
-# when = ["torch>=2.8,<2.9", "transformers>=5.6,<5.13"]
+# when = ["torch>=2.8,<2.9", "transformers>=5.4,<5.13"]
 # precisions = ["bf16", "fp16"]
 # raises = "NotImplementedError"
 # match = "Could not run 'aten::_grouped_mm' with arguments from the 'CPU' backend"

@@ -23,6 +23,7 @@
 # no-patterns = 'model = torch.compile(model, options={"pattern_matcher": False})'
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "torch"
 # when = ["transformers>=5.9.0,<5.14.0"]
 # precisions = ["bf16", "fp16"]
 # raises = "AssertionError"

@@ -21,6 +21,7 @@
 # named-layers = 'config = LoraConfig(target_modules=["q_proj", "v_proj"])'
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "peft"
 # when = ["transformers>=4.49.0"]
 # raises = "AssertionError"
 # match = "the adapter is not on disk"

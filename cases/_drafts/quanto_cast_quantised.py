@@ -21,6 +21,7 @@
 # cast-before = "Cast the model before it is quantised."
 #
 # [[tool.repromatrix.fails]]
+# at-fault = "optimum-quanto"
 # precisions = ["bf16", "fp16"]
 # workarounds = ["", "float8"]
 # raises = "ValueError"
