@@ -70,7 +70,7 @@ ALLOWED = {
     "worker/cell_process.py: os.wait4(self.pid, 0)": KILLED,
     "worker/cell_process.py: os.waitpid(self.first, 0)": KILLED,
     "worker/main.py: os.read(0, 1 << 16)": READY,
-    "worker/main.py: poll.poll(0 if self.leftovers else idle)": (
+    "worker/main.py: poll.poll(idle)": (
         "Without a cell it waits for the runner, whose end is the end of its input."
     ),
     "worker/process_control.py: while True": (

@@ -1,6 +1,6 @@
 """What a cell has on the disk: how much it is, whether there is room, and its removal.
 
-Any number of files at any depth, and never for long at once.
+Any number of files at any depth.
 """
 
 from __future__ import annotations
@@ -87,35 +87,22 @@ def _sizes(folder: str) -> Iterator[int]:
                     yield about.st_blocks * _BLOCK // max(1, about.st_nlink)
 
 
-_ENDED = object()
-
-
-class Leftovers:
-    """Folders of cells that ended, removed bit by bit."""
-
-    def __init__(self) -> None:
-        """Begin with nothing to remove."""
-        self._left: list[Iterator[None]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._left)
-
-    def take(self, folder: str) -> None:
-        """Take a folder in, to be removed from now on."""
-        self._left.append(_bits(folder))
-
-    def clear(self, seconds: float) -> None:
-        """Remove what there is, for at most so long."""
-        until = time.monotonic() + seconds
-        while self._left and time.monotonic() < until:
-            if next(self._left[0], _ENDED) is _ENDED:
-                del self._left[0]
-
-
 def remove(folder: str) -> None:
     """Remove a folder and all that is in it; what cannot be removed stays."""
-    for _ in _bits(folder):
-        pass
+    inside = [entry.path for entry in _entries(folder) if _is_left(entry)]
+    moved, number = os.path.join(folder, secrets.token_hex(8)), 0  # noqa: PTH118 - once per cell
+    while inside:
+        inner = inside.pop()
+        for entry in _entries(inner):
+            if _is_left(entry):
+                number += 1
+                above = f"{moved}-{number}"
+                with contextlib.suppress(OSError):
+                    os.chmod(entry.path, 0o700)  # noqa: PTH101 - what is moved must be ours to write
+                    os.rename(entry.path, above)  # noqa: PTH104
+                    inside.append(above)
+        _leave(inner)
+    _leave(folder)
 
 
 def empty(folder: str) -> None:
@@ -133,28 +120,6 @@ def has_something(folder: str) -> bool:
         return os.path.islink(folder) or bool(os.listdir(folder))  # noqa: PTH114, PTH208
     except OSError:
         return True
-
-
-def _bits(folder: str) -> Iterator[None]:
-    """Remove a folder, with a pause behind every entry."""
-    inside: list[str] = []
-    for entry in _entries(folder):
-        inside += [entry.path] if _is_left(entry) else []
-        yield
-    moved, number = os.path.join(folder, secrets.token_hex(8)), 0  # noqa: PTH118 - once per cell
-    while inside:
-        inner = inside.pop()
-        for entry in _entries(inner):
-            if _is_left(entry):
-                number += 1
-                above = f"{moved}-{number}"
-                with contextlib.suppress(OSError):
-                    os.chmod(entry.path, 0o700)  # noqa: PTH101 - what is moved must be ours to write
-                    os.rename(entry.path, above)  # noqa: PTH104
-                    inside.append(above)
-            yield
-        _leave(inner)
-    _leave(folder)
 
 
 def _entries(folder: str) -> Iterator[os.DirEntry[str]]:

@@ -228,7 +228,6 @@ def _anonymous() -> Iterator[tuple[int, int]]:
 
 
 _TICK = 50  # milliseconds between two looks at the memory of running cells
-_CLEARING = 0.02  # seconds for which no cell is looked after
 
 
 class ForkServer:
@@ -252,7 +251,6 @@ class ForkServer:
         self.waiting: list[Request] = []
         self.running: list[CellProcess] = []
         self.first_runs: dict[int, dict[str, Any]] = {}
-        self.leftovers = cleanup.Leftovers()
         self.alone: set[int] = set()
         self.open = True
 
@@ -267,7 +265,6 @@ class ForkServer:
                 self._start()
                 self._wait()
                 self._tend()
-                self.leftovers.clear(_CLEARING)
         for cell in self.running:
             cell.end()
         process_control.sweep(set())
@@ -308,7 +305,7 @@ class ForkServer:
             for descriptor in cell.speaking():
                 poll.register(descriptor, select.POLLIN)
         idle = _TICK if self.running else None
-        ready = dict(poll.poll(0 if self.leftovers else idle))
+        ready = dict(poll.poll(idle))
         if 0 in ready:
             self._read()
 
@@ -333,11 +330,11 @@ class ForkServer:
             self.running.remove(cell)
             spared = {p for other in self.running for p in (other.pid, other.first, *other.family)}
             answer = cell.finish(spared)
-            self.leftovers.take(cell.folder)
             if cell.disturbed:
                 self._again(cell)
             else:
                 self._answer(cell.request, answer)
+            cleanup.remove(cell.folder)
 
     def _again(self, cell: CellProcess) -> None:
         """Run a cell once more; one that may have been a crowd alone, to be sure whose it was."""

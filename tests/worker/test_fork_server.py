@@ -509,30 +509,6 @@ def _is_swept(folder: Path) -> bool:
     return not list(folder.iterdir())
 
 
-@pytest.mark.whole
-def test_what_an_ended_cell_left_is_removed_while_others_are_answered(
-    start: Starter, tmp_path: Path
-) -> None:
-    leaves = case(
-        tmp_path,
-        "import os",
-        "for name in range(100_000):",
-        "    os.close(os.open(str(name), os.O_CREAT | os.O_WRONLY))",
-        name="leaves",
-    )
-    worker = start()
-    requests = [request(leaves, 1, seconds=120), request(case(tmp_path, name="pass"), 2)]
-    answers = worker.run(requests, 2)
-    number, answer = next(answers)
-    assert (number, answer["outcome"]) == (1, "passes")
-    assert answer["wall"] - answer["seconds"] < 0.5, "it was made to wait"
-    begin = time.monotonic()
-    number, answer = next(answers)
-
-    assert (number, answer["outcome"]) == (2, "passes")
-    assert time.monotonic() - begin < 0.5, "it was made to wait"
-
-
 def test_a_cell_that_ended_in_time_is_not_too_late_because_it_is_looked_at_late(
     tmp_path: Path,
 ) -> None:
