@@ -135,8 +135,6 @@ DEEP = row(
         traceback='  File "transformers/models/x.py", line 3, in <module>\n',
     ),
 )
-CRASHED = row(Outcome.CRASHES, factories.failed("SIGSEGV", "died by SIGSEGV"), imports=False)
-HANGS = row(Outcome.TIMES_OUT, imports=False)
 
 
 def test_what_a_commit_does_is_told_with_what_was_imported(

@@ -18,6 +18,7 @@ from laboratory import (
     HERE,
     STATE,
     Laboratory,
+    QuickTrials,
     laboratory,
     measure,
     straight,
@@ -25,10 +26,13 @@ from laboratory import (
 from programs import PATIENCE, started, wait_until
 
 from repromatrix.runner.bisect import commit_trials
+from repromatrix.runner.bisect.clone import open_clone
+from repromatrix.runner.bisect.commit_search import CommitSearch, search
 from repromatrix.runner.bisect.commit_trials import CommitTrial
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, Doubt, sentence
 from repromatrix.runner.bisect.search import Answer, Edge
 from repromatrix.runner.errors import ExitCode, RunnerError
+from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.paths import ROOT
 
 if TYPE_CHECKING:
@@ -494,6 +498,24 @@ def test_a_folder_may_have_a_space_in_its_name(tmp_path: Path) -> None:
     lab = straight(tmp_path / "a folder", ["works", "works", "breaks", "breaks"])
 
     assert lab.named(lab.search()) == ["2"]
+
+
+def test_two_questions_share_the_commits_that_are_tried(tmp_path: Path) -> None:
+    breaks = {Precision.BF16: 13, Precision.FP16: 29}
+    states = [
+        ", ".join(f"{one} {'breaks' if place >= at else 'works'}" for one, at in breaks.items())
+        for place in range(41)
+    ]
+    lab = straight(tmp_path, states)
+    clone = open_clone(lab.clone)
+    trials = QuickTrials(clone)
+    inquiries = [lab.inquiry(asked=lab.asked(precision=one)) for one in breaks]
+
+    answers = search([CommitSearch(inquiry, clone) for inquiry in inquiries], trials)
+    alone = [lab.search(inquiry) for inquiry in inquiries]
+
+    assert [lab.named(answer) for answer in answers] == [["13"], ["29"]]
+    assert len(trials.asked) < sum(len(one.trials) + len(one.confirmations) for one in alone)
 
 
 SEARCHING = """

@@ -11,16 +11,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
-from fakes import processes_of
 from histories import git
-from programs import PATIENCE, started, wait_until
 from real_history import CASE, MODEL, Real, found
 
 from repromatrix.runner import project
@@ -33,23 +29,6 @@ if TYPE_CHECKING:
 
     from repromatrix.runner.project import Project
 
-INTERRUPTED = """
-import signal, sys
-from pathlib import Path
-sys.path[:0] = {tests!r}
-from real_history import Real, found, CASE
-from repromatrix.runner import project
-from repromatrix.runner.errors import Interrupted
-from repromatrix.runner.paths import Paths
-def stop(*_): raise Interrupted
-signal.signal(signal.SIGINT, stop)
-real = object.__new__(Real)
-real.folder, real.loaded = Path({clone!r}), project.load(Paths(), [CASE])
-try:
-    found(real, Paths(root=Path({ours!r})), "4.49.0", "4.50.0", good="v4.49.0", bad="main")
-except Interrupted:
-    sys.exit(130)
-"""
 HEAL = "Give the Q-Former the precision of its weights (#37068)"
 
 
@@ -131,28 +110,6 @@ def environments(places: Paths, commit: str) -> set[str]:
     with contextlib.closing(Store(places.trials, print)) as store:
         names = [row.cell.environment.split("@") for row in store.rows()]
     return {end for end, sha in names if commit.startswith(sha)}
-
-
-@pytest.mark.builds
-def test_an_interrupted_search_leaves_no_process_and_no_checkout(
-    planted: Real, tmp_path: Path
-) -> None:
-    environ = {**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
-    code = INTERRUPTED.format(
-        tests=[str(ROOT / "tests" / "support")],
-        clone=str(planted.folder),
-        ours=str(tmp_path / "ours"),
-    )
-    with started([sys.executable, "-c", code], env=environ) as search:
-        wait_until(lambda: list(tmp_path.glob("repromatrix-*/cells")))
-        time.sleep(2)  # in the middle of importing
-        search.send_signal(signal.SIGINT)
-
-        assert search.wait(timeout=PATIENCE) == ExitCode.INTERRUPTED
-    assert processes_of(tmp_path) == []
-    home = tmp_path / "ours" / ".repromatrix"
-    assert [path.name for path in (home / "bisect").iterdir()] == ["1.lock"]
-    assert list(tmp_path.glob("repromatrix-*")) == []
 
 
 @pytest.mark.whole

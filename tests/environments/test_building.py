@@ -71,17 +71,6 @@ def test_every_release_stack_and_what_cases_derive_has_a_lock_and_nothing_else(
     assert Version("4.49.0") == min(map(Version, releases))
 
 
-def test_every_lock_pins_its_release(checkout: Project) -> None:
-    releases = {release.name for release in checkout.matrix.releases}
-    held = {
-        name: environment.version("transformers")
-        for name, environment in _pinned(checkout)
-        if name in releases
-    }
-
-    assert {name: name for name in held} == held
-
-
 def test_no_lock_but_those_of_torches_holds_torch_or_what_its_build_brings(places: Paths) -> None:
     told = re.compile(r"(?mi)^(torch|triton|pytorch-triton|nvidia|cuda)\b")
     found = {path.stem for path in places.locks.iterdir() if told.search(path.read_text())}

@@ -379,16 +379,6 @@ def test_a_store_that_somebody_holds_is_not_damaged(
     assert stored(path) == [seen()]
 
 
-def test_a_row_that_holds_no_word_of_ours_is_told_with_the_name_of_the_store(path: Path) -> None:
-    with opened(path) as store:
-        store.put(seen())
-    with contextlib.closing(sqlite3.connect(path)) as database, database:
-        database.execute("UPDATE cells SET outcome='pasres'")
-
-    with pytest.raises(RunnerError, match=r"the file is damaged \(ValueError: 'pasres'"):
-        stored(path)
-
-
 NO_TEXT = "something that is no text where a text belongs"
 
 
