@@ -67,6 +67,7 @@ def examine(
     files = [path if path.exists() and not typed.exists() else typed for typed, path in named]
     loaded, faults = project.read(paths, files or None)
     torches, under = site.judged_under_torches(loaded, answers.under_torches(paths, loaded.cases))
+    under = tuple(row for row in under if not row.stale)
     for case in {case.where: case for case in loaded.cases.values()}.values():
         held = torches if torch_requirements(case) else loaded
         faults += scrutinise(case, held.environments, loaded.matrix.precisions, Device)

@@ -151,8 +151,13 @@ def _published(
     earlier: Mapping[str, Publication],
     fresh: Mapping[_Machine, Publication],
 ) -> tuple[list[Observation], list[Publication]]:
-    """Return what was run and is not stale under its publication, and the publications of it."""
-    rows = [judged.seen for judged in grid if not judged.stale and judged.seen.outcome.was_run]
+    """Return what was run under its publication, and the publications of it; on a CPU not stale."""
+    rows = [
+        judged.seen
+        for judged in grid
+        if judged.seen.outcome.was_run
+        and not (judged.stale and judged.seen.cell.device is Device.CPU)
+    ]
     first = next(iter(fresh.values()))  # what could not be built ran nowhere
     final = [
         dataclasses.replace(row, source=fresh.get(_machine(row), first).name)
@@ -190,11 +195,13 @@ def _whole(grid: Sequence[Judged], console: Console) -> tuple[Judged, ...]:
     }
     for environment, case in sorted(broken & begun):
         console.print(f"{case} on {environment} is not published: its cells on cuda are not whole.")
+    renewed = {case for _, case in begun}  # what no GPU has run again stays as it was published
     return tuple(
         judged
         for judged in grid
         if judged.seen.cell.device is Device.CPU
         or (judged.seen.cell.environment, judged.seen.cell.case) not in broken
+        or (judged.seen.source not in UNPUBLISHED and judged.seen.cell.case not in renewed)
     )
 
 
