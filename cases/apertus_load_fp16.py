@@ -8,7 +8,7 @@
 # area = "loading"
 # models = ["apertus"]
 # trigger = ["load", "forward"]
-# symptom = ["error"]
+# symptom = ["error", "wrong-dtype"]
 #
 # [tool.repromatrix.workarounds]
 # cast-again = "Load in fp16, then call .to(torch.float16) on the loaded model."
@@ -27,6 +27,16 @@
 #     "must have the same dtype, but got",
 # ]
 # where = "transformers.models.apertus.modeling_apertus:ApertusMLP.forward"
+# fixed-by = "https://github.com/huggingface/transformers/pull/42864"
+#
+# [[tool.repromatrix.fails]]
+# title = "Apertus loaded in fp32: the parameters of its activation are rounded to bf16"
+# when = ["transformers<5"]
+# precisions = ["fp32"]
+# raises = "AssertionError"
+# match = "a parameter or buffer is in another dtype"
+# where = "apertus_load_fp16:main"
+# symptom = ["wrong-dtype"]
 # fixed-by = "https://github.com/huggingface/transformers/pull/42864"
 #
 # [[tool.repromatrix.fails]]
@@ -49,7 +59,7 @@
 
 The activation is made with parameters and buffers in bf16, whatever the model is made in, and
 loading keeps the dtype of what it fills. In fp16 the two dtypes promote to fp32, which the next
-layer refuses.
+layer refuses. In fp32 the parameters are rounded, without an error.
 """
 
 import os
@@ -77,6 +87,8 @@ def main(precision: str, workaround: str = "") -> None:
         model.to(dtype)
     logits = model.eval()(input_ids=torch.tensor([[5, 6, 7]], device=device)).logits
     assert logits.isfinite().all(), "non-finite logits"
+    dtypes = {value.dtype for value in model.state_dict().values() if value.is_floating_point()}
+    assert dtypes == {dtype}, "a parameter or buffer is in another dtype"
 
 
 if __name__ == "__main__":

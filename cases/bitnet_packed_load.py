@@ -87,6 +87,8 @@ def main(precision: str, workaround: str = "") -> None:
         model = BitNetForCausalLM.from_pretrained(folder, torch_dtype=dtype).to(device)
         logits = model.eval()(input_ids=ids).logits
     assert logits.isfinite().all(), "non-finite logits"
+    dtypes = {value.dtype for value in model.state_dict().values() if value.is_floating_point()}
+    assert dtypes == {dtype}, "a parameter or buffer is in another dtype"
 
 
 if __name__ == "__main__":

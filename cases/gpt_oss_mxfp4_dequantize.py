@@ -8,7 +8,7 @@
 # area = "quantization"
 # models = ["gpt-oss"]
 # trigger = ["load", "forward"]
-# symptom = ["error"]
+# symptom = ["error", "wrong-dtype"]
 #
 # [tool.repromatrix.workarounds]
 # cast-after-load = "Call .to(dtype) on the loaded model."
@@ -37,18 +37,14 @@
 # where = "transformers.quantizers.quantizer_mxfp4:Mxfp4HfQuantizer.validate_environment"
 #
 # [[tool.repromatrix.fails]]
-# when = ["transformers>=5.0.0,<5.2.0"]
+# when = ["torch>=2.9", "transformers>=5.0.0,<5.2.0"]
 # precisions = ["fp32", "fp16"]
 # raises = "RuntimeError"
 # match = ["to have the same dtype, but got", "must have the same dtype, but got"]
-# where = [
-#     "transformers.integrations.moe:_grouped_linear",
-#     "transformers.models.gpt_oss.modeling_gpt_oss:GptOssExperts.forward",
-# ]
-# fixed-by = "https://github.com/huggingface/transformers/pull/43977"
+# where = "transformers.integrations.moe:_grouped_linear"
 #
 # [[tool.repromatrix.fails]]
-# when = ["torch<2.9", "transformers>=5.2.0,<5.3"]
+# when = ["torch<2.9", "transformers>=5.0.0,<5.3"]
 # precisions = ["fp32", "fp16"]
 # raises = "RuntimeError"
 # match = ["to have the same dtype, but got", "must have the same dtype, but got"]
@@ -56,6 +52,26 @@
 # note = """
 # With torch 2.9 or newer the experts are multiplied in one product, whose input 5.2 casts; with an \
 # older one each is multiplied alone."""
+#
+# [[tool.repromatrix.fails]]
+# title = "gpt-oss loaded from MXFP4 in fp32 or fp16: the experts are unpacked to bf16"
+# when = ["torch>=2.9", "transformers>=5.2.0,<5.3"]
+# precisions = ["fp32", "fp16"]
+# raises = "AssertionError"
+# match = "a parameter or buffer is in another dtype"
+# where = "gpt_oss_mxfp4_dequantize:main"
+# symptom = ["wrong-dtype"]
+# note = "Since #43977 the input of the experts is cast: they are multiplied in bf16, without an error."
+#
+# [[tool.repromatrix.fails]]
+# title = "gpt-oss loaded from MXFP4 in fp32 or fp16: the experts are unpacked to bf16"
+# when = ["transformers>=5.3,<5.23"]
+# precisions = ["fp32", "fp16"]
+# raises = "AssertionError"
+# match = "a parameter or buffer is in another dtype"
+# where = "gpt_oss_mxfp4_dequantize:main"
+# symptom = ["wrong-dtype"]
+# note = "Since #43977 the input of the experts is cast: they are multiplied in bf16, without an error."
 #
 # [[tool.repromatrix.claims]]
 # report = "https://github.com/openvinotoolkit/openvino.genai/pull/3783"
@@ -67,7 +83,8 @@
 """gpt-oss must be loaded from its MXFP4 checkpoint in the dtype that is asked for.
 
 Where MXFP4 is not supported, as on a CPU, the loader unpacks the experts' weights. It makes them
-bf16, whatever the dtype of the biases and of the hidden states.
+bf16, whatever the dtype of the biases and of the hidden states. From 5.2 to 5.22 their input is cast,
+and in place of an error there are products in bf16. In fp16 the model keeps its norms in fp32.
 """
 
 import json
@@ -117,6 +134,9 @@ def main(precision: str, workaround: str = "") -> None:
         model.to(dtype)
     logits = model.eval()(input_ids=ids).logits
     assert logits.isfinite().all(), "non-finite logits"
+    weights = {name: value for name, value in model.state_dict().items() if "norm" not in name}
+    dtypes = {value.dtype for value in weights.values()}
+    assert dtypes == {dtype}, "a parameter or buffer is in another dtype"
 
 
 if __name__ == "__main__":

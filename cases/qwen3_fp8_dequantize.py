@@ -88,6 +88,8 @@ def main(precision: str, workaround: str = "") -> None:
         model.to(dtype)
     logits = model.eval()(input_ids=torch.tensor([[5, 6, 7]], device=device)).logits
     assert logits.isfinite().all(), "non-finite logits"
+    dtypes = {value.dtype for value in model.state_dict().values() if value.is_floating_point()}
+    assert dtypes == {dtype}, "a parameter or buffer is in another dtype"
 
 
 if __name__ == "__main__":
