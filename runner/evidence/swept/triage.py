@@ -165,15 +165,14 @@ def unknown_names(
         if not had:
             yield Problem(where, "no published finding is called so", "Take the decision out.")
             continue
-        named = [kind for one in some for kind in one.architectures]
-        if (
-            not {*named} <= {*had}
-            or len({*named}) < len(named)
-            or not all(one.architectures for one in some)
-        ):
-            never = join(sorted({*named} - {*had})) or "none, or the same one in two decisions"
+        named = [kind for one in some for kind in one.architectures or [""]]
+        if not {*named} <= {*had} or len({*named}) < len(named):
+            never = join(sorted({*named} - {*had, ""})) or "none, or the same one in two decisions"
             fix = f"It was found in {join(sorted(had))}."
             yield Problem(f"{where}: architectures", f"it names {never}", fix)
+        for one in some:
+            if one.verdict in _ERRS and not (one.case or one.reports or one.searched):
+                yield Problem(where, "no case, report or search", "Search for reports: `searched`.")
         for case in {one.case for one in some} - {"", *kinds}:
             yield Problem(f"{where}: case", f"there is no case {case!r}", "")
 

@@ -101,8 +101,9 @@ def test_a_decision_about_nothing_is_refused(tmp_path: Path) -> None:
         ": case: there is no case 'toy'.",
     ]
     assert faults(GOOD, set()) == [": no published finding is called so. Take the decision out."]
-    (twice,) = faults(TWO.replace("gptj", "llama"), {"llama"})
+    twice, unsearched = faults(TWO.replace("gptj", "llama"), {"llama"})
     assert twice.startswith(": architectures: it names none, or the same one in two decisions.")
+    assert unsearched == ": no case, report or search. Search for reports: `searched`."
 
 
 def test_an_architecture_that_no_decision_names_is_undecided(tmp_path: Path) -> None:
