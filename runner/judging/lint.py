@@ -156,8 +156,8 @@ def scrutinise(
 
 
 def undecided(case: Case, environments: Mapping[str, Environment]) -> list[Fault]:
-    """Return what only a person can decide: titles, packages at fault, the code to paste."""
-    faults = [*_at_fault(case, environments), *_titles(case), *snippets(case)]
+    """Return what only a person can decide of the entries: their titles, the packages at fault."""
+    faults = [*_at_fault(case, environments), *_titles(case)]
     return [dataclasses.replace(fault, where=f"{case.where}: {fault.where}") for fault in faults]
 
 
@@ -221,11 +221,6 @@ def _families(block: Block) -> Iterator[_CaseFault]:
         yield Problem("same-code", what, "Name it here only if it was not run.")
 
 
-def code_lines(case: Case) -> int:
-    """Count the lines of code of a case, with its docstring, without blank ones."""
-    return sum(1 for line in case.script.code.splitlines() if line.strip())
-
-
 def _source(case: Case) -> Iterator[_CaseFault]:
     try:
         tree = syntax_tree(case.script.code)
@@ -235,7 +230,7 @@ def _source(case: Case) -> Iterator[_CaseFault]:
     if not ast.get_docstring(tree):
         fix = "Write one sentence that says what must hold, then why."
         yield Problem("docstring", "there is none", fix)
-    lines = code_lines(case)
+    lines = sum(1 for line in case.script.code.splitlines() if line.strip())
     if lines >= _LINES:
         fix = f"A case has fewer than {_LINES}, blank ones not counted."
         yield Problem("length", f"{lines} lines of code", fix)
@@ -248,6 +243,7 @@ def _source(case: Case) -> Iterator[_CaseFault]:
     yield from _surroundings(case, nodes)
     yield from _messages_raised(case, tree)
     yield from _late_settings(case, tree)
+    yield from snippets(case)
 
 
 def _line(case: Case, number: int) -> str:
@@ -259,12 +255,15 @@ def _line(case: Case, number: int) -> str:
 def _surroundings(case: Case, nodes: Sequence[ast.AST]) -> Iterator[_CaseFault]:
     """Hold a case to the environment variables that a runner sets: those of seed and variant."""
     read = {name: default for node in nodes for name, default in _environment_read(node)}
-    seeds = [node for node in nodes if _is_seeding(node)]
     fix = 'Write torch.manual_seed(int(os.environ.get("REPRO_SEED", "0"))).'
-    for node in seeds:
-        if _SEED not in {name for part in ast.walk(node) for name, _ in _environment_read(part)}:
-            line = _line(case, getattr(node, "lineno", 1))
-            yield Problem(line, "the seed cannot be chosen", fix)
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _SEEDERS:
+                asked = chain.from_iterable(map(_environment_read, ast.walk(node)))
+                if _SEED not in dict(asked):
+                    yield Problem(_line(case, node.lineno), "the seed cannot be chosen", fix)
+            case _:
+                pass
     if _SEED in read and not read[_SEED].isdecimal():
         yield InvalidValue(f"the default of {_SEED}", read[_SEED], "a number in quotes", fix)
     variants = case.block.variants
@@ -276,14 +275,6 @@ def _surroundings(case: Case, nodes: Sequence[ast.AST]) -> Iterator[_CaseFault]:
     elif _VARIANT in read and not variants:
         what = f"missing, and the case reads {_VARIANT}"
         yield Problem("variants", what, "Name the values that it takes.")
-
-
-def _is_seeding(node: ast.AST) -> bool:
-    match node:
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-            return name in _SEEDERS
-        case _:
-            return False
 
 
 def _environment_read(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -421,15 +412,12 @@ def _titles(case: Case) -> Iterator[_CaseFault]:
     for number, entry in enumerate(case.block.fails):
         if entry.title:
             continue
-        if not same or any(_is_alike(entry, other) for other in same):
+        words, places = {*entry.match}, {*entry.where}
+        if not same or any(words & {*one.match} or places & {*one.where} for one in same):
             same.append(entry)
         else:
             fix = "Give the entry a `title`; where it is the same bug, the title of the case."
             yield Problem(f"fails[{number}]", "neither its words nor its place are another's", fix)
-
-
-def _is_alike(entry: Failure, other: Failure) -> bool:
-    return bool({*entry.match} & {*other.match} or {*entry.where} & {*other.where})
 
 
 def _at_fault(case: Case, environments: Mapping[str, Environment]) -> Iterator[_CaseFault]:

@@ -31,15 +31,15 @@ def refuted(judged: Iterable[Judged]) -> frozenset[str]:
         if cell.workaround != PLAIN and cell._replace(workaround=PLAIN) in plain
     ]
     passing = {name for name, seen in beside if seen.outcome is Outcome.PASSES}
-    return frozenset(name for name, seen in beside if seen.reading.fails) - passing
+    return frozenset(name for name, seen in beside if seen.outcome.is_failure) - passing
 
 
 def snippets(case: Case) -> Iterator[Problem]:
-    """Yield what is wrong with the code to paste: it does what the script does for a workaround."""
-    try:
-        plain = _lines(case, PLAIN) if case.block.snippets else {}
-    except SyntaxError:
-        return  # said of the case itself
+    """Yield what is wrong with the code to paste: it does what the script does for a workaround.
+
+    Raises RunnerError where the script has no `main`.
+    """
+    plain = _lines(case, PLAIN) if case.block.snippets else {}
     for name in sorted(case.block.workarounds.keys() & case.block.snippets.keys()):
         key, snippet = f"snippets.{name}", case.block.snippets[name]
         lines = len(snippet.splitlines())

@@ -34,9 +34,6 @@ def plain(case: Case, precision: Precision) -> str:
     tree = syntax_tree(case.script.code)
     before = original(case.script.code, tree)
     main = fold_path(tree, case, precision)
-    if main is None:
-        what = "the case has no function `main` that takes the precision first"
-        raise refuse(Problem(case.where, what, "`case` with its name alone prints it as it is."))
     _name_measured(tree, main)
     _dissolve(tree, main)
     without_dead_code(tree)
@@ -44,14 +41,15 @@ def plain(case: Case, precision: Precision) -> str:
     return written(tree, before)
 
 
-def fold_path(tree: ast.Module, case: Case, *words: str) -> ast.FunctionDef | None:
+def fold_path(tree: ast.Module, case: Case, *words: str) -> ast.FunctionDef:
     """Fold into the tree of a case what `main` is called with: its precision, a workaround.
 
-    Return `main`; None, and the tree as it was, where none takes the precision first.
+    Return `main`; raises RunnerError where none takes the precision first.
     """
     main = next((one for one in _functions(tree) if one.name == _MAIN and one.args.args), None)
     if main is None:
-        return None
+        what = "the case has no function `main` that takes the precision first"
+        raise refuse(Problem(case.where, what, "`case` with its name alone prints it as it is."))
     device = Device.CUDA if Device.CUDA in case.block.needs else Device.CPU
     (call,) = ast.parse(f"main({', '.join(map(repr, map(str, words)))})").body
     kept = [node for node in tree.body if not _is_entry(node)]
