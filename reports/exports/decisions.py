@@ -226,7 +226,12 @@ class _Decisions:
                 for each in filter(None, [*map(str, asked), self._torch_key(case)])
             ],
             "workarounds": [
-                {"name": visible(name), "says": visible(way.says), "skips": way.skips}
+                {
+                    "name": visible(name),
+                    "says": visible(way.says),
+                    "snippet": visible(case.block.snippets.get(name, "")),
+                    "skips": way.skips,
+                }
                 for name, way in case.block.workarounds.items()
             ],
             "grid": grid.number,

@@ -50,12 +50,14 @@ class VersionDifference:
     measured: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Remedy:
     """A workaround that passes at somebody's versions, in some of the failing precisions."""
 
     name: str
     says: str
+    snippet: str
+    """The code to paste; empty where there is none."""
     skips: bool
     """Whether it avoids the bug by disabling the feature."""
     stands: tuple[CellAnswer, ...]
@@ -99,6 +101,8 @@ class Hit:
     differences: tuple[VersionDifference, ...]
     remedies: tuple[Remedy, ...]
     """Those that disable the feature come last."""
+    idle: Sequence[str]
+    """The workarounds that fail here as well."""
     newer: Mapping[str, str] | None
     """The nearest versions at which it was measured to pass: those that differ from ours."""
     older: Mapping[str, str] | None
@@ -302,6 +306,7 @@ def _hit(  # noqa: PLR0913, PLR0917 - a bug, where it is met, and what is known 
         concern=_concern(case, features, question),
         differences=tuple(_differences(case, cells[0], installed, known)),
         remedies=tuple(remedies(case, cells, tried)),
+        idle=_idle(case, cells, tried),
         newer=newer,
         older=older,
         returns=returns,
@@ -406,15 +411,21 @@ def remedies(
         answers = [tried(name, cell) for cell in cells]
         passing = tuple(cell for cell in answers if cell.says is Says.CLEAR)
         if passing:
-            every.append(
-                Remedy(name=name, says=workaround.says, skips=workaround.skips, stands=passing)
-            )
+            snippet = case.block.snippets.get(name, "")
+            every.append(Remedy(name, workaround.says, snippet, workaround.skips, passing))
 
     def usefulness(remedy: Remedy) -> tuple[bool, int, int]:
         measured = sum(cell.level is Level.MEASURED for cell in remedy.stands)
         return remedy.skips, -len(remedy.stands), -measured
 
     return sorted(every, key=usefulness)
+
+
+def _idle(
+    case: Case, cells: Sequence[CellAnswer], tried: Callable[[str, CellAnswer], CellAnswer]
+) -> list[str]:
+    names = case.block.workarounds
+    return [one for one in names if all(tried(one, cell).says is Says.HITS for cell in cells)]
 
 
 def avoiding(

@@ -379,6 +379,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
             {
                 "name": remedy.name,
                 "says": remedy.says,
+                "snippet": remedy.snippet,
                 "skips": remedy.skips,
                 "cells": list(map(_cell, remedy.stands)),
             }

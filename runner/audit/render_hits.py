@@ -218,7 +218,9 @@ def avoiding(hit: Hit) -> Iterator[str]:
     yield f"avoided by {'; '.join(versions)}" if versions else "no measured version avoids it"
     for remedy in hit.remedies:
         yield f"works here: {remedy.name} ({_sure(remedy, hit)}): {remedy.says}"
-    if hit.case.block.workarounds and not hit.remedies:
+    if hit.idle:
+        yield f"does not help here: {join(hit.idle)}"
+    if len(hit.idle) < len(hit.case.block.workarounds) and not hit.remedies:
         yield "none of its workarounds is known to work at these versions"
 
 

@@ -113,8 +113,8 @@ var decisions = {
    "watched": ["torch", "transformers"],
    "requires": [0],
    "workarounds": [
-    {"name": "away", "says": "Do not evaluate.", "skips": true},
-    {"name": "cache-off", "says": "Switch the cache off.", "skips": false}
+    {"name": "away", "says": "Do not evaluate.", "snippet": "", "skips": true},
+    {"name": "cache-off", "says": "Switch the cache off.", "snippet": "model.config.use_cache = False", "skips": false}
    ],
    "grid": 0,
    "spots": [[0, 1, 2], [3, 4, 5], [4, 4, 4]],
@@ -149,8 +149,8 @@ var decisions = {
    "watched": ["torch", "transformers"],
    "requires": [0],
    "workarounds": [
-    {"name": "away", "says": "Do not evaluate.", "skips": true},
-    {"name": "cache-off", "says": "Switch the cache off.", "skips": false}
+    {"name": "away", "says": "Do not evaluate.", "snippet": "", "skips": true},
+    {"name": "cache-off", "says": "Switch the cache off.", "snippet": "model.config.use_cache = False", "skips": false}
    ],
    "grid": 0,
    "spots": [[4, 6, 4], [4, 4, 4], [4, 4, 4]],
