@@ -15,6 +15,7 @@ from repromatrix.reports.text import kinds, link_to, number, shortened, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.evidence.answering import dispute
 from repromatrix.runner.judging.verdicts import Judged
+from repromatrix.runner.judging.workarounds import refuted
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.environment_name import with_extras
@@ -154,6 +155,7 @@ class _TableDataWriter:
         """
         block, bugs = case.block, self._survey.bugs(case.name)
         scopes = [bug.scope.value for bug in bugs]
+        idle = refuted(self._survey.of_case(case.name))
         shared = [f"by shared code: {join(block.same_code)}"] if block.same_code else []
         return {
             "name": visible(case.name),
@@ -172,7 +174,12 @@ class _TableDataWriter:
             "simulated": bool(block.simulates),
             "extras": with_extras("", case.extras),
             "ways": {
-                visible(name): {"says": visible(way.says), "skips": way.skips}
+                visible(name): {
+                    "says": visible(way.says),
+                    "skips": way.skips,
+                    "snippet": visible(block.snippets.get(name, "")),
+                    "refuted": name in idle,
+                }
                 for name, way in block.workarounds.items()
             },
             "tracks": [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from repromatrix.reports.sections.status import Standing, count_of, standings
-from repromatrix.reports.sections.workarounds import Effect, WorkaroundAdvice
+from repromatrix.reports.sections.workarounds import WorkaroundAdvice
 from repromatrix.reports.text import family_path, in_address, kinds, page_of, visible
 from repromatrix.reports.view import Survey
 from repromatrix.runner.judging.counts import BugState
@@ -24,16 +24,6 @@ class Spell:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ModelRemedy:
-    """A workaround that works somewhere; `skips` says that it disables the feature."""
-
-    name: str
-    says: str
-    skips: bool
-    fixes: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Member:
     """One case: where it fails, and which workarounds work."""
 
@@ -48,7 +38,7 @@ class Member:
     """What triggers it and what is seen."""
     standing: Standing
     spells: tuple[Spell, ...]
-    remedies: tuple[ModelRemedy, ...]
+    remedies: tuple[WorkaroundAdvice, ...]
     by_shared_code: str = ""
     """That it was measured with other families, and which, where this one shares its code."""
 
@@ -143,17 +133,5 @@ def _member(
             Spell(precisions=join(precisions), device=device.value, ranges=ranges)
             for device, precisions, ranges in survey.failing_ranges(case)
         ),
-        remedies=tuple(_remedies(advised)),
+        remedies=tuple(advice for advice in advised if advice.fixes),
     )
-
-
-def _remedies(advised: Iterable[WorkaroundAdvice]) -> Iterator[ModelRemedy]:
-    for advice in advised:
-        fixes = tuple(
-            f"{effects.precisions}: {where.releases}"
-            for effects in advice.effects
-            for where in effects.where
-            if where.effect is Effect.FIXES
-        )
-        if fixes:
-            yield ModelRemedy(name=advice.name, says=advice.says, skips=advice.skips, fixes=fixes)

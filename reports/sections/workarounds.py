@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from repromatrix.reports.text import visible
 from repromatrix.reports.view import Survey
+from repromatrix.runner.judging.workarounds import refuted
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.text import join
@@ -59,14 +60,19 @@ class WorkaroundAdvice:
     name: str
     anchor: str
     says: str
+    snippet: str
+    """The code to paste; empty where there is none."""
     skips: bool
+    refuted: bool
+    """Whether no result shows it work: a claim, and no workaround."""
     effects: tuple[Effects, ...]
 
     @property
-    def releases_fixed(self) -> int:
-        """The number of releases on which it works; precisions that agree count once."""
-        seen = (where for one in self.effects for where in one.where)
-        return sum(where.number for where in seen if where.effect is Effect.FIXES)
+    def fixes(self) -> dict[str, int]:
+        """Where it works, in words, and the number of releases; precisions that agree are one."""
+        seen = ((one.precisions, where) for one in self.effects for where in one.where)
+        helps = [(named, where) for named, where in seen if where.effect is Effect.FIXES]
+        return {f"{named}: {where.releases}": where.number for named, where in helps}
 
 
 def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # noqa: FBT001
@@ -89,14 +95,17 @@ def effect(plain: bool | None, worked_around: bool | None) -> Effect | None:  # 
 def advise(survey: Survey, case: Case) -> tuple[WorkaroundAdvice, ...]:
     """Return the workarounds of a case, those that work on most releases first.
 
-    Those that skip the thing itself come last.
+    Those that skip the thing itself come later, and those that never work last.
     """
+    idle = refuted(survey.of_case(case.name))
     advices = [
         WorkaroundAdvice(
             name=visible(name),
             anchor=f"with-{name}",
             says=visible(workaround.says),
+            snippet=visible(case.block.snippets.get(name, "")),
             skips=workaround.skips,
+            refuted=name in idle,
             effects=tuple(
                 effects
                 for device in survey.devices_of(case.name)
@@ -105,7 +114,8 @@ def advise(survey: Survey, case: Case) -> tuple[WorkaroundAdvice, ...]:
         )
         for name, workaround in case.block.workarounds.items()
     ]
-    return tuple(sorted(advices, key=lambda advice: (advice.skips, -advice.releases_fixed)))
+    ranks = {one.name: (one.refuted, one.skips, -sum(one.fixes.values())) for one in advices}
+    return tuple(sorted(advices, key=lambda advice: ranks[advice.name]))
 
 
 def _effects(survey: Survey, case: Case, name: str, device: Device) -> Iterator[Effects]:

@@ -88,10 +88,9 @@ const Detail = (() => {
     const button = element("button", { type: "button", class: "close", title: "Close (Esc)" }, "Close");
     button.addEventListener("click", close);
     const title = element("h3", {}, element("a", { href: entry.href }, entry.name), track.workaround ? ` with ${track.workaround}` : "", ` on ${place.label}`, book.devices.length > 1 ? `, ${track.device}` : "");
-    const says = track.workaround ? entry.ways[track.workaround].says : entry.title;
-    const blocks = runs(book, asked).map((run) => block(book, asked, run));
+    const way = track.workaround ? entry.ways[track.workaround] : { says: entry.title };
     const links = element("p", { class: "quiet" }, element("a", { href: `${entry.href}#workarounds` }, "What to do"), " · ", element("a", { href: `${entry.href}#ranges` }, "where it fails"), " · ", element("a", { href: `${entry.href}#failures` }, "messages and tracebacks"), ...report(book, asked));
-    return element("div", { class: "inside" }, button, title, element("p", {}, says), ...blocks.reverse(), links);
+    return element("div", { class: "inside" }, button, title, element("p", {}, way.says), way.snippet ? copyable(element("pre", {}, way.snippet)) : "", ...runs(book, asked).map((run) => block(book, asked, run)).reverse(), links);
   };
 
   // What a cell is called: its column, and what each precision did in it.

@@ -20,7 +20,7 @@ const save = (name, type, text) => {
   setTimeout(() => URL.revokeObjectURL(href), 60000);
 };
 
-(() => {
+const copyable = (() => {
   // Where a browser lets no page write to the clipboard, the text is selected for the reader's own keys.
   const put = async (target) => {
     try {
@@ -46,15 +46,16 @@ const save = (name, type, text) => {
     const frame = element(target.matches("pre") ? "div" : "span", { class: "copyable" });
     target.replaceWith(frame);
     frame.append(target, button(target));
+    return frame;
   };
 
   const anchor = (heading) => {
     const id = heading.id || heading.parentElement.id;
     if (!id || heading.closest("summary") || heading.querySelector(".anchor")) return;
-    const href = `#${encodeURIComponent(id)}`;
-    heading.append(" ", element("a", { class: "anchor", href, "aria-label": "Link to this section" }, "#"));
+    heading.append(" ", element("a", { class: "anchor", href: `#${encodeURIComponent(id)}`, "aria-label": "Link to this section" }, "#"));
   };
 
   document.querySelectorAll("[data-copy]").forEach(add);
   document.querySelectorAll("h2[id]:not(.skip), h3[id], :is(section, article, div)[id] > :is(h2, h3):first-child:not(.skip)").forEach(anchor);
+  return add;
 })();

@@ -132,8 +132,8 @@ const Search = (() => {
       case "package": return among(entry.packages);
       case "case": return entry.name.toLowerCase().includes(value);
       case "workaround": {
-        const names = Object.keys(entry.ways);
-        return value === "none" ? !names.length : value === "any" ? names.length > 0 : among(names);
+        const [names, helps] = [Object.keys(entry.ways), Object.values(entry.ways).some((way) => !way.refuted)];
+        return value === "none" ? !helps : value === "any" ? helps : among(names);
       }
       default: return entry.haystack.includes(value);
     }

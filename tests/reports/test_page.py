@@ -41,6 +41,7 @@ from repromatrix.reports.sections.workarounds import (
     Effects,
     Where,
     WorkaroundAdvice,
+    advise,
     effect,
 )
 from repromatrix.reports.text import Link, excerpt, link_to, requirements_words, spans
@@ -303,10 +304,11 @@ def test_a_workaround_is_judged_beside_the_plain_case() -> None:
 def test_a_workaround_counts_for_as_many_releases_as_it_heals() -> None:
     heals = Where(effect=Effect.FIXES, releases="4.50.0 to 4.50.1", number=2)
     other = Where(effect=Effect.DOES_NOT_HELP, releases="4.51.0", number=1)
-    one = Effects(precisions="bf16", device="cpu", where=(heals, other))
-    advice = WorkaroundAdvice(name="a", anchor="a", says="A.", skips=False, effects=(one, one))
+    effects = (Effects(precisions="bf16", device="cpu", where=(heals, other)),)
+    says = {"name": "a", "anchor": "a", "says": "A.", "snippet": ""}
+    advice = WorkaroundAdvice(**says, skips=False, refuted=False, effects=effects)
 
-    assert advice.releases_fixed == 4
+    assert advice.fixes == {"bf16: 4.50.0 to 4.50.1": 2}
 
 
 def test_a_command_for_a_gpu_says_so() -> None:
@@ -392,3 +394,14 @@ def test_the_page_lets_nothing_in_but_its_own_files(tmp_path: Path) -> None:
             "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
             "base-uri 'none'; form-action 'none'"
         ) in (tmp_path / name).read_text()
+
+
+def test_a_workaround_that_never_works_is_told_apart() -> None:
+    def run(cell: Cell) -> Observation | None:
+        seen = fake_run(cell._replace(workaround="") if cell.workaround == "cache-off" else cell)
+        return seen and replace(seen, cell=cell)
+
+    assert [(one.name, one.refuted) for one in advise(surveyed(run), CASE)] == [
+        ("away", False),
+        ("cache-off", True),
+    ]

@@ -28,6 +28,9 @@ CACHE = """
 away = { says = "Do not evaluate.", skips = true }
 cache-off = "Switch the cache off."
 
+[tool.repromatrix.snippets]
+cache-off = "model.config.use_cache = False"
+
 [[tool.repromatrix.fails]]
 when = ["transformers>=4.50,<4.51"]
 precisions = ["bf16"]

@@ -123,8 +123,8 @@ var matrix = {
    "simulated": false,
    "extras": "",
    "ways": {
-    "away": {"says": "Do not evaluate.", "skips": true},
-    "cache-off": {"says": "Switch the cache off.", "skips": false}
+    "away": {"says": "Do not evaluate.", "skips": true, "snippet": "", "refuted": false},
+    "cache-off": {"says": "Switch the cache off.", "skips": false, "snippet": "model.config.use_cache = False", "refuted": false}
    },
    "tracks": [
     {
@@ -164,8 +164,8 @@ var matrix = {
    "simulated": true,
    "extras": "",
    "ways": {
-    "away": {"says": "Do not evaluate.", "skips": true},
-    "cache-off": {"says": "Switch the cache off.", "skips": false}
+    "away": {"says": "Do not evaluate.", "skips": true, "snippet": "", "refuted": false},
+    "cache-off": {"says": "Switch the cache off.", "skips": false, "snippet": "model.config.use_cache = False", "refuted": false}
    },
    "tracks": [
     {
