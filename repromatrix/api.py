@@ -87,14 +87,18 @@ def advise(
     models: _Names = (),
     precisions: _Names = (),
     device: str = "cpu",
+    have: str | os.PathLike[str] = "",
 ) -> Advice:
-    """Return the newest release on which all selected cases pass, and a specifier.
+    """Return the release with the fewest known bugs, and a specifier.
 
-    Raises RunnerError for a name that does not exist.
+    `have` is whatever `audit` reads: only what is in it counts. Raises RunnerError for a file that
+    cannot be read and for a name that does not exist.
     """
+    installed = read(os.fspath(have)) if have else None
     asked = asking.asked(Paths(), _request(cases, models, precisions, device))
     _tell_expired(asked.terms)
-    return _advise(asking.known_of(asked.loaded, asked.question, _warn), asked.question)
+    known = asking.known_of(asked.loaded, asked.question, _warn, installed, workarounds=True)
+    return _advise(known, asked.question, installed)
 
 
 def doctor(model: object = None) -> Diagnosis:

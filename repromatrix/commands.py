@@ -81,7 +81,7 @@ COMMANDS = (
     ),
     Command(
         "advise",
-        "Print the newest release on which all selected cases pass, with a version specifier.",
+        "Print the release with the fewest known bugs for you, and a version specifier.",
         is_installed=True,
     ),
     Command(

@@ -122,14 +122,16 @@ def known_of(
     question: AuditQuestion,
     warn: Callable[[str], None],
     installed: Installed | None = None,
+    *,
+    workarounds: bool = False,
 ) -> KnownEvidence:
     """Read the evidence of the chosen cases from the repository and from this machine.
 
-    That is their plain cells, and where a set of packages is given workarounds near its version.
-    `warn` is told what is wrong with the store of this machine.
+    That is their plain cells, and where a set of packages is given workarounds near its version,
+    or all `workarounds`. `warn` is told what is wrong with the store of this machine.
     """
     names = {case.name for case in question.chosen(loaded.cases)}
-    torch, keep = _torch(installed), _wanted(loaded, question, installed)
+    torch, keep = _torch(installed), _wanted(loaded, question, installed, workarounds=workarounds)
     local: list[Observation] = []
     if loaded.paths.store.exists():
         from repromatrix.runner.evidence import answers  # noqa: PLC0415 - mostly there is no store
@@ -145,7 +147,13 @@ def _torch(installed: Installed | None) -> str:
     return str(release_of(TORCH, version)) if version else ""
 
 
-def _wanted(loaded: EvidenceIndex, question: AuditQuestion, installed: Installed | None) -> Keep:
+def _wanted(
+    loaded: EvidenceIndex,
+    question: AuditQuestion,
+    installed: Installed | None,
+    *,
+    workarounds: bool,
+) -> Keep:
     near = _near(installed, loaded) if installed else frozenset()
     torches = [_torch(installed), *(torch.version for torch in loaded.matrix.torch.others)]
     near |= {with_torch(name, torch) for name in near for torch in torches}
@@ -162,7 +170,8 @@ def _wanted(loaded: EvidenceIndex, question: AuditQuestion, installed: Installed
     ) -> Collection[str] | None:
         if device is not question.device or precision not in question.precisions:
             return ()
-        return None if workaround == PLAIN or case in by_several else near
+        is_whole = workarounds or workaround == PLAIN or case in by_several
+        return None if is_whole else near
 
     return keep
 

@@ -201,6 +201,18 @@ class Audit:
     snapshot: Snapshot | None
     """What it rests on; None where nothing was published."""
 
+    @property
+    def cells(self) -> dict[Spot, CellAnswer]:
+        """Every answer, by case and precision."""
+        stands = (cell for hit in self.hits for cell in hit.stands)
+        cells = (*stands, *self.clear, *self.not_applicable, *self.unknown)
+        return {Spot(cell.case, cell.precision): cell for cell in cells}
+
+    def after(self, other: Audit, known: KnownEvidence) -> Upgrade:
+        """Return what moving here from other packages fixes and breaks."""
+        there = {spot: cell.says for spot, cell in self.cells.items()}
+        return compared(self.installed.version(TRANSFORMERS), other.cells, there, known)
+
 
 def audit(
     installed: Installed, known: KnownEvidence, question: AuditQuestion | None = None
@@ -501,7 +513,7 @@ def _upgrades(
     )
 
     def to(name: str) -> Upgrade:
-        return _upgrade(name, now, {spot: says[name] for spot, says in there.items()}, known)
+        return compared(name, now, {spot: says[name] for spot, says in there.items()}, known)
 
     candidates = (to(name) for name in names if not failures[name])
     nearest = next((upgrade for upgrade in candidates if upgrade.clean), None)
@@ -526,12 +538,13 @@ MOVES: Mapping[str, tuple[tuple[Says, Says], ...]] = {
 """The groups of an upgrade: what is said of a cell now, and there."""
 
 
-def _upgrade(
+def compared(
     release: str,
     now: Mapping[Spot, CellAnswer],
     there: Mapping[Spot, Says],
     known: KnownEvidence,
 ) -> Upgrade:
+    """Return what moving to a release, or to other versions, fixes and breaks."""
     by_move: dict[tuple[Says, Says], list[Spot]] = {}
     for spot, cell in now.items():
         by_move.setdefault((cell.says, there[spot]), []).append(spot)
@@ -539,7 +552,8 @@ def _upgrade(
         name: tuple(spot for move in moves for spot in by_move.get(move, ()))
         for name, moves in MOVES.items()
     }
-    pins = known.environments[release].pins
+    held = known.environments.get(release)
+    pins = held.pins if held else {}
     packages = {name: pins[name] for name in COMPANIONS if name in pins}
     unknown = tuple(spot for spot in now if there[spot] is Says.UNKNOWN)
     return Upgrade(release=release, packages=packages, unknown=unknown, **groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repromatrix.runner.audit.hits import Audit, Concern, Hit, Upgrade
 from repromatrix.runner.audit.packages import Installed
@@ -22,9 +22,6 @@ from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.judging.counts import known_bugs
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
 from repromatrix.runner.text import join, plural, shorten
-
-if TYPE_CHECKING:
-    from repromatrix.runner.audit.advice import Advice
 
 _USUAL = AuditTerms()
 _FEW = 6
@@ -56,7 +53,7 @@ def listed(spots: Sequence[Spot], few: int = 3) -> str:
     return ", ".join([*cases[:few], *([f"{more} more"] if more > 0 else [])])
 
 
-def evidence(answer: Audit | Advice, *more: str) -> Iterator[str]:
+def evidence(answer: Audit, *more: str) -> Iterator[str]:
     """Yield the snapshot that an answer rests on, what its cells were measured on, and `more`."""
     named = str(answer.snapshot or "evidence").capitalize()
     device = answer.question.device.upper()
@@ -67,7 +64,7 @@ def evidence(answer: Audit | Advice, *more: str) -> Iterator[str]:
     yield f"{'; '.join([f'{named}: {measured if builds or pythons else nothing}', *more])}."
 
 
-def snapshot_of(answer: Audit | Advice) -> dict[str, Any] | None:
+def snapshot_of(answer: Audit) -> dict[str, Any] | None:
     """Return the snapshot that an answer rests on, for a program."""
     told = answer.snapshot
     return {"name": told.name, "date": str(told.date), "age-days": told.age} if told else None
@@ -78,7 +75,7 @@ def spot_names(spots: Iterable[Spot]) -> list[str]:
     return [f"{spot.case}:{spot.precision}" for spot in spots]
 
 
-def shared(answer: Audit | Advice) -> Iterator[str]:
+def shared(answer: Audit) -> Iterator[str]:
     """Yield which cases are not about the models that were asked for alone."""
     if answer.without_case:
         yield f"No case is about {join(answer.without_case)}; cases about any model answer."

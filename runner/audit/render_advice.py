@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from repromatrix.runner.audit.advice import Advice, Exclusion, ReleaseStanding
+from repromatrix.runner.audit.hits import Hit, Upgrade
 from repromatrix.runner.audit.render import (
     by_case,
     configured,
@@ -21,27 +22,32 @@ from repromatrix.runner.document import Code, Document, Fact, Line, Listing, Par
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Reading
+from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.text import plural, shorten
 
 _USUAL = AuditTerms()
 _WIDE = 80
 _FEW = 3
+_MOST = 6
 
 
 def document(advice: Advice, terms: AuditTerms = _USUAL) -> Document:
     """Return the answer as a document."""
     first, *rest = _answer(advice)
-    excluded = [Fact(Code(each.clause), _why(each)) for each in advice.exclusions]
     return Document(
         headline=first,
         parts=[
             Paragraph(rest),
-            Paragraph([*shared(advice)]),
+            *_bugs(advice),
+            Paragraph(
+                [*_unknown(advice), *_near(advice), *shared(advice.there), *_uncounted(advice)]
+            ),
+            *([moved(advice.move)] if advice.move else []),
             *_apart(advice),
             *_contradicted(advice),
-            Listing("", excluded),
+            *_clauses(advice),
             *_missing(advice),
-            Paragraph([*evidence(advice), *configured(terms)]),
+            Paragraph([*evidence(advice.there), *configured(terms)]),
         ],
         data=_data(advice, terms),
     )
@@ -50,37 +56,94 @@ def document(advice: Advice, terms: AuditTerms = _USUAL) -> Document:
 def _answer(advice: Advice) -> Iterator[Line]:
     cases = plural(len(by_case(advice.spots)), "case")
     what = f"{cases}, {' '.join(advice.question.precisions)}"
-    newest = advice.newest
-    if newest is None:
-        if advice.undecided:
-            yield f"Not enough evidence: no release is measured to pass all of {what}."
-        elif not any(standing.failing for standing in advice.standings):
-            yield f"No release can run any of {what}."
-        else:
-            yield f"No release passes all of {what}: each is measured to fail somewhere."
-        nearest = _nearest(advice)
-        if nearest is not None:
-            yield f"The fewest fail on {nearest.release}: {listed(nearest.failing)}."
+    best = advice.named
+    if best is None:
+        is_open = any(standing.unknown for standing in advice.standings)
+        none = "Not enough evidence: no release is measured on" if is_open else "No release can run"
+        yield f"{none} any of {what}."
         return
-    yield f"{newest.release} is the newest release on which all pass: {what}."
-    if newest.not_applicable:
-        yield f"Not applicable there: {listed(newest.not_applicable)}."
+    if best.good:
+        yield f"{best.release} is the newest release on which all pass: {what}."
+    else:
+        bugs = plural(len(by_case(best.failing)), "known bug")
+        unknown = f" and {plural(len(best.unknown), 'cell')} unknown" if best.unknown else ""
+        yield f"{best.release} has the fewest known bugs: {bugs}{unknown}, of {what}."
+    if best.not_applicable:
+        yield f"Not applicable there: {listed(best.not_applicable)}."
     yield Code(f"transformers{advice.specifier}")
     if advice.packages:
         others = ", ".join(f"{name} {version}" for name, version in advice.packages.items())
         yield f"Measured there with {others}, which these cases also depend on."
 
 
-def _nearest(advice: Advice) -> ReleaseStanding | None:
-    """Return the newest of the releases on which the fewest fail, where none passes all."""
-    decided = [
-        standing
-        for standing in advice.standings
-        if standing.failing and standing.passing and not standing.unknown
-    ]
-    if advice.newest is not None or not decided:
-        return None
-    return min(reversed(decided), key=lambda standing: len(standing.failing))
+def _bugs(advice: Advice) -> Iterator[Listing]:
+    """Yield the known bugs of the named release by title, each with its best workaround."""
+    if advice.named is None or not advice.hits:
+        return
+    by_stem: dict[str, list[Hit]] = {}
+    for hit in advice.hits:
+        by_stem.setdefault(hit.case.stem, []).append(hit)
+    entries: list[Line | Listing] = []
+    for hit, *others in [*by_stem.values()][:_MOST]:
+        works = [
+            f"works there: {remedy.name}{' (disables the feature)' if remedy.skips else ''}:"
+            f" {shorten(remedy.says, _WIDE)}"
+            for remedy in hit.remedies[:1]
+        ]
+        precisions = " ".join(cell.precision for cell in hit.stands)
+        also = "".join(f", [{other.case.variant}]" for other in others)
+        title = f"{shorten(hit.title, _WIDE)} ({hit.case.name}{also}, {precisions})"
+        entries.append(Listing(title, works) if works else title)
+    if len(by_stem) > _MOST:
+        entries.append(f"{len(by_stem) - _MOST} more; `--format json` lists all")
+    yield Listing(f"Known bugs of {advice.named.release}:", entries)
+
+
+def _unknown(advice: Advice) -> Iterator[str]:
+    if advice.named and advice.named.unknown:
+        yield f"Unknown there, which counts as a bug: {listed(advice.named.unknown)}."
+
+
+def _near(advice: Advice) -> Iterator[Line]:
+    if advice.near and advice.ours and advice.near != advice.named:
+        ours = advice.ours.installed.version(TRANSFORMERS)
+        bad = advice.near.bad
+        what = f"{plural(bad, 'cell')} not known to pass" if bad else "all pass"
+        yield (f"Nearer to {ours}: ", Code(f"transformers=={advice.near.release}"), f" ({what}).")
+
+
+def moved(upgrade: Upgrade) -> Listing:
+    """Return what a change of versions fixes, breaks and leaves unknown."""
+    groups = {
+        "breaks": (*upgrade.breaks, *upgrade.brings),
+        "fails there, unknown before": upgrade.doubts,
+        "mends": upgrade.heals,
+        "keeps": upgrade.keeps,
+        "unknown there, not a pass": upgrade.unknown,
+    }
+    lines = [f"{verb} {len(by_case(it))}: {listed(it)}" for verb, it in groups.items() if it]
+    title = f"This change of versions, to transformers {upgrade.release}:"
+    return Listing(title, lines or ["changes nothing that is known"])
+
+
+def as_data(upgrade: Upgrade) -> dict[str, Any]:
+    """Return the same for a program."""
+    groups = ("heals", "keeps", "loses", "breaks", "brings", "doubts", "unknown")
+    return {name: spot_names(getattr(upgrade, name)) for name in groups}
+
+
+def _uncounted(advice: Advice) -> Iterator[str]:
+    if advice.uncounted:
+        features = [f"{name} {number}" for name, number in advice.uncounted.items()]
+        more = [f"{len(features) - _MOST} more features"] if len(features) > _MOST else []
+        yield f"Not counted, add `--feature`: {', '.join([*features[:_MOST], *more])}."
+
+
+def _clauses(advice: Advice) -> Iterator[Listing]:
+    facts = [Fact(Code(each.clause), _why(each)) for each in advice.exclusions]
+    shown = facts if len(facts) <= _MOST else [*facts[: _FEW - 1], facts[-1]]
+    more = [f"{len(facts) - len(shown)} more clauses"] if len(facts) > len(shown) else []
+    yield Listing("", [*shown, *more])
 
 
 def _apart(advice: Advice) -> Iterator[Listing]:
@@ -98,7 +161,7 @@ def _standing_alone(standing: ReleaseStanding) -> str:
 
 def _contradicted(advice: Advice) -> Iterator[Part]:
     """Yield the pairs that fail on releases that the specifier allows, and what passes."""
-    if not advice.contradicted or advice.newest is None:
+    if not advice.contradicted or advice.named is None:
         return
     names = " or ".join(advice.packages)
     yield Listing(
@@ -106,8 +169,9 @@ def _contradicted(advice: Advice) -> Iterator[Part]:
         [f"{cells}: {error}" for cells, error in _cited(advice.contradicted)],
     )
     pins = " ".join(f"{name}=={version}" for name, version in advice.packages.items())
-    together = Code(f"transformers=={advice.newest.release} {pins}")
-    yield Paragraph([("Measured to pass together: ", together)])
+    together = Code(f"transformers=={advice.named.release} {pins}")
+    passes = "Measured to pass together: " if advice.named.good else "Measured together: "
+    yield Paragraph([(passes, together)])
 
 
 def _cited(rows: Sequence[Observation]) -> Iterator[tuple[str, str]]:
@@ -138,7 +202,7 @@ def _why(exclusion: Exclusion) -> str:
     silent = exclusion.releases[0]
     if silent.unknown:
         return f"{silent.release}: not enough evidence, {listed(silent.unknown)}; {cells}"
-    return f"{silent.release}: no chosen case is applicable there; {cells}"
+    return f"{silent.release}: no chosen case, or no such model, is there; {cells}"
 
 
 def _missing(advice: Advice) -> Iterator[Listing]:
@@ -164,15 +228,20 @@ def _command(undecided: Sequence[ReleaseStanding]) -> str:
 
 def _data(advice: Advice, terms: AuditTerms) -> dict[str, Any]:
     """Return the answer for a program; keys and values are a contract."""
-    nearest = _nearest(advice)
+    best = advice.named
     return {
         "cases": list(by_case(advice.spots)),
-        "shared-code": dict(advice.by_shared_code),
+        "shared-code": dict(advice.there.by_shared_code),
         "precisions": list(map(str, advice.question.precisions)),
         "device": str(advice.question.device),
         "newest": advice.newest.release if advice.newest else None,
-        "fewest-failing": _standing(nearest) if nearest else None,
-        "specifier": f"transformers{advice.specifier}" if advice.newest else None,
+        "fewest-failing": _standing(best) if best and not best.good else None,
+        "release": _standing(best) if best else None,
+        "known-bugs": [_bug(hit) for hit in advice.hits],
+        "near": _standing(advice.near) if advice.near else None,
+        "move": as_data(advice.move) if advice.move else None,
+        "not-counted": dict(advice.uncounted),
+        "specifier": f"transformers{advice.specifier}" if best else None,
         "within": list(advice.within),
         "packages": dict(advice.packages),
         "contradicted-by": [
@@ -192,10 +261,22 @@ def _data(advice: Advice, terms: AuditTerms) -> dict[str, Any]:
         "run": _command(advice.undecided) if advice.undecided else None,
         "releases": list(map(_standing, advice.standings)),
         "apart": list(map(_standing, advice.apart)),
-        "snapshot": snapshot_of(advice),
+        "snapshot": snapshot_of(advice.there),
         "settings": settings_of(terms),
-        "measured-on": {"torch": list(advice.torch), "python": list(advice.python)},
+        "measured-on": {"torch": list(advice.there.torch), "python": list(advice.there.python)},
         "exit": int(advice.code),
+    }
+
+
+def _bug(hit: Hit) -> dict[str, Any]:
+    return {
+        "case": hit.case.name,
+        "title": hit.title,
+        "precisions": [str(cell.precision) for cell in hit.stands],
+        "workarounds": [
+            {"name": remedy.name, "says": remedy.says, "skips": remedy.skips}
+            for remedy in hit.remedies
+        ],
     }
 
 

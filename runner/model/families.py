@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from packaging.version import Version
+
 CONTESTED = ""
 """Stands for the type of what several types are called."""
 TABLE = Path(__file__).with_name("models.csv")
@@ -96,6 +98,19 @@ def meant(typed: str, known: Iterable[str]) -> tuple[str, ...]:
         if kind:
             return (kind,)
     return ()
+
+
+def exists(models: Iterable[str], release: str) -> bool:
+    """Say whether a release has one of the models, as far as that is known."""
+    line = Version(release).release[:2]
+    kinds = [
+        model_types()[name] for model in models for name in meant(model, ()) if name in _rows()
+    ]
+    return not kinds or any(
+        Version(kind.since).release[:2] <= line
+        and (not kind.until or line <= Version(kind.until).release[:2])
+        for kind in kinds
+    )
 
 
 def _alike(pattern: str, names: Iterable[str]) -> tuple[str, ...]:

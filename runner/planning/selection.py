@@ -170,16 +170,16 @@ def asked_models(request: SelectionRequest, cases: Mapping[str, Case]) -> frozen
     return frozenset(found)
 
 
-def families_of(cases: Mapping[str, Case]) -> frozenset[str]:
-    """Return the families of models that some case is about."""
-    return frozenset(model for case in cases.values() for model in case.block.answers_for)
-
-
 def asked_features(request: SelectionRequest) -> frozenset[str]:
     """Return the features that are used: those of `--feature`, and triggers; raises RunnerError."""
     named = split(request.feature)
     _refuse_unknown("--feature", named, FEATURES)
     return frozenset([*named, *FEATURES.keys() & {*split(request.trigger)}])
+
+
+def families_of(cases: Mapping[str, Case]) -> frozenset[str]:
+    """Return the families of models that some case is about."""
+    return frozenset(model for case in cases.values() for model in case.block.answers_for)
 
 
 def named_cases(patterns: Sequence[str], names: list[str], option: str = "--case") -> list[str]:

@@ -52,7 +52,7 @@ def answers(paths: Paths, mine: Installed) -> dict[str, str]:
     """Return every answer about some packages, in every format."""
     found = asked(paths, mine)
     loaded, question, *_ = asking.asked(paths, SelectionRequest())
-    advice = advise(asking.known_of(loaded, question, print), question)
+    advice = advise(asking.known_of(loaded, question, print, workarounds=True), question)
     return {
         **{form: told(found, form) for form in FORMATS},
         "verbose": write(render.document(found, verbose=True), "text"),

@@ -9,9 +9,8 @@ import pytest
 from swept import line, record
 
 from repromatrix.runner import files
-from repromatrix.runner.cli.advise import advise_release
+from repromatrix.runner.cli.advise import AdviseOptions, advise_release
 from repromatrix.runner.cli.audit import AuditOptions, audit_packages
-from repromatrix.runner.cli.options import QuestionOptions
 from repromatrix.runner.errors import ExitCode, RunnerError
 from repromatrix.runner.evidence.swept import published
 from repromatrix.runner.evidence.swept.published import read_history, texts
@@ -118,7 +117,7 @@ def test_a_model_with_cases_has_both_answers_and_cases_decide(
 def test_advice_says_what_the_sweep_found_on_the_release(
     paths: Paths, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = QuestionOptions(model=["gptj"], format="markdown")
+    options = AdviseOptions(model=["gptj"], format="markdown")
     advise_release(paths, options)
 
     text = capsys.readouterr().out
