@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from repromatrix.runner.audit import index
@@ -177,14 +178,17 @@ def _wanted(
 
 
 def _near(installed: Installed, loaded: EvidenceIndex) -> frozenset[str]:
-    """Return the environments of the releases on both sides of a version."""
-    if not installed.version(TRANSFORMERS):
-        return frozenset()
-    ours = Version(installed.version(TRANSFORMERS))
+    """Return the environments of the releases on both sides of a version, or in a range."""
     releases = {release.name: Version(release.name) for release in loaded.matrix.releases}
-    older = [name for name, version in releases.items() if version <= ours][-_NEIGHBOURS:]
-    newer = [name for name, version in releases.items() if version >= ours][:_NEIGHBOURS]
-    bases = {name for name, version in releases.items() if version == ours} or {*older, *newer}
+    if TRANSFORMERS in installed.ranges:
+        bases = {*SpecifierSet(installed.ranges[TRANSFORMERS]).filter(releases)}
+    elif not installed.version(TRANSFORMERS):
+        return frozenset()
+    else:
+        ours = Version(installed.version(TRANSFORMERS))
+        older = [name for name, version in releases.items() if version <= ours][-_NEIGHBOURS:]
+        newer = [name for name, version in releases.items() if version >= ours][:_NEIGHBOURS]
+        bases = {name for name, version in releases.items() if version == ours} or {*older, *newer}
     return frozenset(
         environment.name
         for environment in loaded.environments.values()

@@ -132,11 +132,12 @@ class Hit:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """What it is ordered by: whom it concerns, then how bad it is, wrong results first."""
+        """What it is ordered by: whom it concerns, then how bad it is: wrong results first."""
         is_intended = self.case.block.kind is not CaseKind.BUG
         is_wrong = any(symptom.has_impact for symptom in self.symptoms)
         bad = (is_intended, not self.is_silent, not is_wrong)
-        return (self.concern, bool(self.unused), *bad, self.case.name)
+        about_any = self.case.block.is_about_any_model
+        return (self.concern, bool(self.unused), about_any, *bad, self.case.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -398,7 +399,7 @@ def _differences(
     case: Case, cell: CellAnswer, installed: Installed, known: KnownEvidence
 ) -> Iterator[VersionDifference]:
     for name in sorted({*case.packages, *deciding(case, known), TORCH}):
-        ours = installed.version(name)
+        ours = installed.version(name) or installed.ranges.get(name, "")
         measured = tuple(
             dict.fromkeys(
                 row.provenance.torch_build

@@ -59,6 +59,8 @@ class Installed:
     pins: Mapping[str, str]
     loose: Mapping[str, str] = field(default_factory=dict)
     """Packages without one published version, and why: a range, an address, several versions."""
+    ranges: Mapping[str, str] = field(default_factory=dict)
+    """The specifiers of those that a range is given of; empty for any version."""
     whole: bool = True
     """Whether a package that is not listed is not installed; unknown for a list written by hand."""
     python: str = ""
@@ -93,6 +95,7 @@ class Gathering:
     """The marker variables of the platform that packages are read for."""
     versions: dict[str, set[str]] = field(default_factory=dict)
     loose: dict[str, str] = field(default_factory=dict)
+    ranges: dict[str, str] = field(default_factory=dict)
     conditional: bool = False
     passed: set[Other] = field(default_factory=set)
     nameless: int = 0
@@ -179,6 +182,7 @@ class Gathering:
                 if name not in loose
             },
             loose=loose,
+            ranges={name: text for name, text in self.ranges.items() if name not in several},
             python=self.python,
             markers=self.markers,
             conditional=self.conditional,
@@ -342,6 +346,9 @@ def _read_requirement(line: str, gathered: Gathering) -> None:
         gathered.pin(requirement.name, version)
     else:
         gathered.leave(requirement.name, f"{specifier or 'any version'}, not a pin")
+        canonical = canonicalize_name(requirement.name)
+        both = filter(None, (gathered.ranges.get(canonical), str(specifier)))
+        gathered.ranges[canonical] = ",".join(both)
 
 
 # Locks: the packages that this platform would install

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property
+from itertools import product
+from math import prod
 from operator import le
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +35,7 @@ from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
+    from packaging.version import Version
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +72,9 @@ class AuditQuestion:
             if case.block.is_by_shared_code(self.models)
         }
 
+
+_MOST = 100
+"""So many combinations of allowed versions are looked at."""
 
 # Where a set of packages stands among the environments of a case
 
@@ -156,6 +162,8 @@ class CasePosition:
     case: Case
     neighbours: VersionNeighbours | tuple[Says, str]
     """Where it has no place, what is said of the case, and why."""
+    allowed: tuple[VersionNeighbours, ...] = ()
+    """Where ranges are given, the places of the measured versions that they allow."""
 
 
 class Conclusion(NamedTuple):
@@ -217,7 +225,7 @@ def positions(
     cases: Iterable[Case], installed: Installed, known: KnownEvidence
 ) -> dict[str, CasePosition]:
     """Return for each case where a set of packages stands among its environments."""
-    neighbours: dict[object, VersionNeighbours] = {}
+    neighbours: dict[object, tuple[VersionNeighbours, ...]] = {}
     by_case = {}
     for case in cases:
         names = deciding(case, known)
@@ -225,10 +233,35 @@ def positions(
         key = (names, case.extras, case.block.environments, own)
         obstacle = _obstacle(case, names, installed, known)
         if not obstacle and key not in neighbours:  # most cases name nothing but transformers
-            ours = tuple(release_of(name, installed.version(name)) for name in names)
-            neighbours[key] = around(ours, vectors(case, names, known))
-        by_case[case.name] = CasePosition(case=case, neighbours=obstacle or neighbours[key])
+            measured = vectors(case, names, known)
+            allowed = product(*(possible(name, installed, known) for name in names))
+            neighbours[key] = tuple(around(ours, measured) for ours in allowed)
+        places = () if obstacle else neighbours[key]
+        by_case[case.name] = CasePosition(
+            case=case,
+            neighbours=obstacle or _outer(places),
+            allowed=places if len(places) > 1 else (),
+        )
     return by_case
+
+
+def possible(name: str, installed: Installed, known: KnownEvidence) -> tuple[Version, ...]:
+    """Return the version of a package, or the measured ones that its range allows, in order."""
+    if name not in installed.ranges:
+        return (release_of(name, installed.version(name)),)
+    specifier = SpecifierSet(installed.ranges[name])
+    texts = {environment.version(name) for environment in known.environments.values()} - {""}
+    versions = {release_of(name, text) for text in texts}
+    return tuple(sorted(specifier.filter(versions, prereleases=True)))
+
+
+def _outer(places: Sequence[VersionNeighbours]) -> VersionNeighbours:
+    """Return what stands around all places: below the first and above the last."""
+    first, last = places[0], places[-1]
+    exact = tuple(dict.fromkeys(name for place in places for name in place.exact))
+    return VersionNeighbours(
+        vectors=first.vectors, exact=exact, below=first.below, above=last.above
+    )
 
 
 def vectors(case: Case, names: Sequence[str], known: KnownEvidence) -> Vectors:
@@ -259,9 +292,13 @@ def _obstacle(
     """Return why a set of packages has no place for a case; None where it has one."""
     if unusable := known.unusable(installed.version(TRANSFORMERS)):
         return Says.NOT_APPLICABLE, unusable
+    allowed = {name: possible(name, installed, known) for name in names if name in installed.ranges}
     for name in names:
-        if name in installed.loose:
+        if name in installed.loose and not allowed.get(name):
             return Says.UNKNOWN, not_pinned(name, installed.loose[name])
+    if prod(map(len, allowed.values())) > _MOST:
+        name = min(allowed, key=lambda name: name == TRANSFORMERS)
+        return Says.UNKNOWN, not_pinned(name, installed.loose[name])
     for requirement in case.head.dependencies:
         # torch is often installed apart, and every case needs it.
         if canonicalize_name(requirement.name) != TORCH and (
@@ -271,7 +308,9 @@ def _obstacle(
     python = installed.python
     if python and not SpecifierSet(case.head.requires_python).contains(python, prereleases=True):
         return Says.NOT_APPLICABLE, f"needs Python {case.head.requires_python}, has {python}"
-    missing = [not_listed(name) for name in names if not installed.version(name)]
+    missing = [
+        not_listed(name) for name in names if not (installed.version(name) or name in allowed)
+    ]
     found = [*_torch_obstacles(case, installed, known), *missing]
     return (Says.UNKNOWN, found[0]) if found else None
 
@@ -313,6 +352,11 @@ def unmet(
         return None
     name = canonicalize_name(requirement.name)
     version = installed.version(name)
+    if name in installed.ranges and name != TORCH:
+        allowed = possible(name, installed, known)
+        meeting = [one for one in allowed if requirement.specifier.contains(one, prereleases=True)]
+        if allowed and len(meeting) in {0, len(allowed)}:
+            return None if meeting else (Says.NOT_APPLICABLE, f"needs {requirement}")
     if name in installed.loose:
         return Says.UNKNOWN, not_pinned(name, installed.loose[name])
     if not version:
@@ -347,8 +391,20 @@ def answer(
         def result(name: str) -> CellResult:
             return line[name].result if name in line else known.result(cell(name))
 
-        concluded = conclude(near, result, deciding(position.case, known))
+        names = deciding(position.case, known)
+        every = [conclude(place, result, names) for place in position.allowed or (near,)]
+        concluded = _agreed(every) if position.allowed else every[0]
     return concluded.of(cell, known)
+
+
+def _agreed(every: Sequence[Conclusion]) -> Conclusion:
+    """Return what is concluded of all versions of a range; unknown where that is not one thing."""
+    first, last = every[0], every[-1]
+    if {each.says for each in every} - {first.says} or first.says is Says.UNKNOWN:
+        why = "not the same is known of all measured versions that are allowed"
+        return Conclusion(Says.UNKNOWN, Level.UNKNOWN, (), why)
+    rests_on = (*first.rests_on[:1], *last.rests_on[-1:])
+    return Conclusion(first.says, Level.DERIVED if rests_on else first.level, rests_on, first.why)
 
 
 def conclude(

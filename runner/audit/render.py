@@ -20,12 +20,14 @@ from repromatrix.runner.audit.torches import public
 from repromatrix.runner.document import Document, Listing, Paragraph, Part
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.judging.counts import known_bugs
-from repromatrix.runner.model.packages import TORCH, TRANSFORMERS, UNDER_TEST
+from repromatrix.runner.model.packages import MOVED, TORCH, TRANSFORMERS, UNDER_TEST
 from repromatrix.runner.text import join, plural, shorten
 
 _USUAL = AuditTerms()
 _FEW = 6
-"""Up to so many cases are shown with their errors, and so many files that were not read named."""
+"""Up to so many files that were not read are named."""
+_SPELLED = 3
+"""Up to so many cases are shown with their errors."""
 _REASONS = 3
 """So many reasons of the unknown are shown without `--verbose`."""
 _WIDE = 96
@@ -104,7 +106,7 @@ def document(
     """
     full = full or verbose
     setting = Paragraph([*audited(audit), *shared(audit), *judged_by(audit, terms)])
-    is_brief = not full and len(audit.hits) > _FEW
+    is_brief = not full and len(audit.hits) > _SPELLED
     reasons = len(audit.unknown) if full else _REASONS
     parts: list[Part] = [
         *(brief(audit, terms, more) if is_brief else []),
@@ -160,15 +162,18 @@ def _assumed(audit: Audit) -> Iterator[str]:
     torches = dict.fromkeys(map(public, audit.torch))
     if not torches:
         return
+    others = join([torch for torch in torches if torch != public(ours)])
     if not ours:
-        yield f"torch {join([*torches])}"
+        yield f"torch {others}"
     elif own and own < len(answers):
-        number = f"{len(answers) - own} of {len(answers)} answers"
-        yield f"torch {join([*torches])} for your {ours} in {number}"
-    elif not own and ours not in {*audit.torch, *torches}:
-        yield f"torch {join([*torches])} for your {ours}"
+        yield f"torch {others} for your {ours} in {len(answers) - own} of {len(answers)} answers"
+    elif not own and public(ours) not in torches:
+        yield f"torch {others} for your {ours}"
     if mine.python and mine.python not in audit.python:
         yield f"Python {join(audit.python)} for your {mine.python}"
+    ranges = [f"{name}{mine.ranges[name]}" for name in MOVED if name in mine.ranges]
+    if ranges:
+        yield f"a measured version of {join(ranges)}"
 
 
 def conclusion(audit: Audit) -> str:
@@ -179,7 +184,8 @@ def conclusion(audit: Audit) -> str:
         sure = f"{plural(len(cells), 'cell')}: {len(cells) - derived} measured, {derived} derived"
         intended = sum(hit.is_intended for hit in audit.hits)
         asked = sum(hit.concern is Concern.ASKED for hit in audit.hits)
-        about = f"{asked} about {asked_names(audit.question)}; " if asked else ""
+        names = asked_names(audit.question)
+        about = f"{asked or 'none'} about {names}; " if names else ""
         answer = f"{known_bugs(len(audit.hits) - intended, intended)} ({about}{sure})"
     else:
         answer = "No known bugs" if audit.clear else "No evidence for these versions"

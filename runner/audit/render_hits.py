@@ -109,10 +109,10 @@ def _notes(hit: Hit, question: AuditQuestion) -> Iterator[str]:
     """Yield when a bug hits, how sure that is, and the first thing that avoids it."""
     if len(hit.stands) < len(question.precisions):
         yield _precisions(hit.stands)
-    if hit.unused and hit.concern is Concern.ASKED:
+    if hit.unused and hit.concern is not Concern.FAMILIES:
         yield f"only with {join(hit.unused)}"
     if hit.by_shared_code:
-        yield f"by shared code, measured with {join(hit.case.block.families)}"
+        yield "by shared code"
     if any(cell.level is Level.DERIVED for cell in hit.stands):
         yield levels_of(hit.stands)
     yield from _marks(hit)
@@ -178,7 +178,7 @@ def _derivation(hit: Hit) -> Iterator[str]:
     derived = [cell for cell in hit.stands if cell.level is Level.DERIVED]
     if derived:
         low, high = derived[0].measured_in
-        yield f"derived: it fails on both sides, in {low} and in {high}"
+        yield f"derived: it fails in {low}, in {high}, and in all that was measured between"
     elif found := under_torch(hit.seen.cell.environment):
         differing = (each.ours for each in hit.differences if each.package == TORCH)
         ours = next(differing, "") or found[1]

@@ -248,6 +248,7 @@ def test_a_requirements_file_is_read_as_pip_reads_it(tmp_path: Path) -> None:
         "trl": "an address, not a version",
         "safetensors": "==0.5.*, not a pin",
     }
+    assert found.ranges == {"torch": ">=2.6", "safetensors": "==0.5.*"}
     assert not found.whole
 
 

@@ -19,6 +19,7 @@ from factories import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.specifiers import SpecifierSet
 
 from repromatrix.runner.audit.known import KnownEvidence, known
 from repromatrix.runner.audit.questions import CellAnswer, Level, Says, answer, named, positions
@@ -251,3 +252,40 @@ def test_nothing_is_said_to_pass_or_hit_without_the_same_answer_on_every_measure
         assert (found.says, found.level) == (above[0], DERIVED)
     else:
         assert (found.says, found.level) == (UNKNOWN, Level.UNKNOWN)
+
+
+BOUNDS = st.lists(
+    st.tuples(st.sampled_from([">=", "<", "<=", "!=", "=="]), st.sampled_from([*LINE, "4.51.*"])),
+    max_size=2,
+)
+
+
+@given(BOUNDS)
+def test_of_a_range_is_said_what_is_said_of_every_measured_version_in_it(
+    bounds: list[tuple[str, str]],
+) -> None:
+    usual = [(sign, version) for sign, version in bounds if "*" not in version or sign == "=="]
+    text = ",".join(f"{sign}{version}" for sign, version in usual)
+    mine = dataclasses.replace(
+        installed(), pins={"torch": "2.13.0"}, loose={"transformers": "a range"}
+    )
+    inside = [version for version in LINE if SpecifierSet(text).contains(version)]
+    said = {at(installed(version)).says for version in inside}
+    found = at(dataclasses.replace(mine, ranges={"transformers": text}))
+
+    assert found.says is (said.pop() if len(said) == 1 else UNKNOWN)
+    assert found.level is not MEASURED or len(inside) == 1
+
+
+def test_a_range_of_two_packages_is_answered_where_both_agree_and_are_few() -> None:
+    toy = case(PEFT, dependencies=("torch", "transformers", "peft>=0.14"))
+    pins = {name: {"peft": f"0.{number}.0"} for number, name in enumerate(LINE, 14)}
+    facts = what_is_known(LINE, toy, pins)
+    mine = dataclasses.replace(installed("4.50.0"), loose={"peft": "a range"})
+
+    def says(peft: str) -> tuple[Says, str]:
+        found = at(dataclasses.replace(mine, ranges={"peft": peft}), facts)
+        return found.says, found.why
+
+    assert says("==0.15.*") == (HITS, "")
+    assert says("<0.14") == (UNKNOWN, "peft is not pinned (a range)")

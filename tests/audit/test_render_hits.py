@@ -79,7 +79,7 @@ def test_a_model_and_a_feature_that_are_named_come_first_wrong_results_before_er
 
     assert listed(found) == [
         "About doll and fsdp2:",
-        *("  A doll is wrong", "  FSDP2 breaks", "  A doll breaks", "  DoRA breaks a doll"),
+        *("  A doll is wrong", "  A doll breaks", "  FSDP2 breaks", "  DoRA breaks a doll"),
         "Silent, whatever the model:",
         *("  Anything is wrong", "  Anything is in fp32"),
         "With an error that you would see, whatever the model:",
