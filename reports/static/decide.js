@@ -89,6 +89,7 @@ const Decide = (() => {
       };
     };
 
+    const isListed = (entry, mine) => entry.requires.every((number) => [mine.pins, mine.loose].some((each) => each.has(tables.requirements[number].package)));
     const positions = (chosen, mine) => {
       const nears = new Map();
       return chosen.cases.map((number) => {
@@ -173,8 +174,7 @@ const Decide = (() => {
     const audit = (mine, chosen) => {
       const every = positions(chosen, mine).map((position) => ({ position, cells: answers(position, chosen.precisions) }));
       const cells = every.flatMap((each) => each.cells);
-      const spots = spotsOf(chosen);
-      const now = cells.map((each, i) => ({ says: each.says, spot: spots[i] }));
+      const now = spotsOf(chosen).map((spot, i) => ({ says: cells[i].says, spot }));
       const those = (says) => cells.filter((each) => each.says === says);
       const failing = every.map(({ position, cells: own }) => ({ position, own: own.filter((each) => each.says === HITS) }));
       return {
@@ -182,7 +182,7 @@ const Decide = (() => {
         unknown: those("unknown"),
         clear: those("clear"),
         "not-applicable": those("not-applicable"),
-        upgrades: upgrades(now, mine),
+        upgrades: upgrades(now.filter(({ spot }) => isListed(tables.cases[spot.number], mine)), mine),
         "shared-code": sharedIn(chosen),
       };
     };

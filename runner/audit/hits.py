@@ -105,6 +105,8 @@ class Hit:
     """The workarounds that fail here as well."""
     newer: Mapping[str, str] | None
     """The nearest versions at which it was measured to pass: those that differ from ours."""
+    fails_until: Mapping[str, str] | None
+    """The last versions before `newer` at which it was measured to fail, of the same packages."""
     older: Mapping[str, str] | None
     returns: Mapping[str, str] | None
     """The first versions behind `newer` at which it fails again, if it does."""
@@ -296,9 +298,8 @@ def _hit(  # noqa: PLR0913, PLR0917 - a bug, where it is met, and what is known 
     case, near = position.case, position.neighbours
     assert isinstance(near, VersionNeighbours)  # noqa: S101 - what fails has neighbours
     lines = [known.line(case.name, PLAIN, cell.precision, cell.device) for cell in cells]
-    newer, older, returns, lasting = (
-        _changes(case, name, installed, known) for name in _avoided(near, lines)
-    )
+    last, *avoided = _avoided(near, lines)
+    newer, older, returns, lasting = (_changes(case, name, installed, known) for name in avoided)
 
     def tried(name: str, cell: CellAnswer) -> CellAnswer:
         return answer(position, name, cell.precision, cell.device, known)
@@ -321,6 +322,9 @@ def _hit(  # noqa: PLR0913, PLR0917 - a bug, where it is met, and what is known 
         remedies=tuple(remedies(case, cells, tried)),
         idle=_idle(case, cells, tried),
         newer=newer,
+        fails_until={name: known.environments[last].version(name) for name in newer}
+        if last and newer
+        else None,
         older=older,
         returns=returns,
         lasting=lasting,
@@ -455,7 +459,10 @@ def avoiding(
 def _avoided(
     near: VersionNeighbours, lines: Sequence[Mapping[str, MeasuredCell]]
 ) -> Iterator[str | None]:
-    """Yield the nearest environments, newer and older, that avoid a bug; then where it returns."""
+    """Yield the last environment that fails before the nearest newer one that avoids a bug.
+
+    Then that one, the nearest older one, where the bug returns behind the newer, and where not.
+    """
 
     def passes(name: str) -> bool:
         return all(name in line and line[name].result.fails is False for line in lines)
@@ -464,6 +471,8 @@ def _avoided(
         return any(name in line and line[name].result.fails is True for line in lines)
 
     newer, older = avoiding(near, passes)
+    before = [*near.exact, *near.above[: near.above.index(newer)]] if newer else []
+    yield next(filter(fails, reversed(before)), None)
     yield from (newer, older)
     yield from _returning(near, newer, passes, fails) if newer else (None, None)
 

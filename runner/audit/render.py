@@ -373,6 +373,7 @@ def _hit(hit: Hit) -> dict[str, Any]:
             for row in hit.differences
         ],
         "newer": dict(hit.newer) if hit.newer else None,
+        "fails-until": dict(hit.fails_until) if hit.fails_until else None,
         "older": dict(hit.older) if hit.older else None,
         "returns": dict(hit.returns) if hit.returns else None,
         "lasting": dict(hit.lasting) if hit.lasting else None,

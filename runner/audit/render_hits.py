@@ -225,11 +225,20 @@ def avoiding(hit: Hit) -> Iterator[str]:
 
 
 def _newer(hit: Hit) -> str:
-    """Return the nearest newer versions that avoid a bug, and where it returns behind them."""
+    """Return the nearest newer versions that avoid a bug, and where it returns behind them.
+
+    All releases of transformers are measured; of other packages it says between which it is fixed.
+    """
+    newer, until = hit.newer or {}, hit.fails_until or {}
+    is_far = any(
+        until.get(name, newer[name]) != newer[name] for name in newer.keys() - {TRANSFORMERS}
+    )
+    far = [f"fails up to {_versions(until)}, nothing measured in between"] if is_far else []
     returns = [f"returns with {_versions(hit.returns)}"] if hit.returns else []
     returns += [f"gone again from {_versions(hit.lasting)} on"] if hit.lasting else []
-    note = f" ({', '.join(returns)})" if returns else ""
-    return f"{_versions(hit.newer or {})}{note}"
+    notes = [*far, *([", ".join(returns)] if returns else [])]
+    note = f" ({'; '.join(notes)})" if notes else ""
+    return f"{_versions(newer)}{note}"
 
 
 def _versions(versions: Mapping[str, str]) -> str:

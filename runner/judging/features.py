@@ -27,43 +27,38 @@ class Feature(NamedTuple):
 
 FEATURES: Mapping[str, Feature] = {
     "adapter": Feature(package="peft", trigger=Trigger.ADAPTER),
-    "adalora": Feature("adalora", implies="adapter"),
+    "oft": Feature("b?oft", implies="adapter"),
+    **{
+        method: Feature(method.replace("-", " "), implies="adapter")
+        for method in ("adalora", "dora", "fourierft", "ln-tuning", "loha", "osf", "vblora", "vera")
+    },
     "autocast": Feature("under autocast|mixed precision", trigger=Trigger.AUTOCAST),
     "bitsandbytes": Feature(package="bitsandbytes", implies="quantization"),
     "compile": Feature(r"torch\.compile", trigger=Trigger.COMPILE),
     "custom-model": Feature("(class|module) of your own"),
-    "ddp": Feature("ddp"),
-    "deepspeed": Feature("deepspeed"),
     "diffusers": Feature(package="diffusers", implies="pipeline"),
-    "dora": Feature("dora", implies="adapter"),
     "export": Feature("exported"),
     "flash-attention": Feature("flash[ -]attn|flash attention"),
     "float8": Feature("(float|fp)8"),
-    "fourierft": Feature("fourierft", implies="adapter"),
     "from-config": Feature("from_config"),
-    "fsdp": Feature("fsdp"),
     "fsdp2": Feature("fsdp2", implies="fsdp"),
-    "gradient-checkpointing": Feature("gradient checkpointing"),
-    "group-beam-search": Feature("group beam search"),
-    "llamafactory": Feature(package="llamafactory"),
-    "ln-tuning": Feature("ln tuning", implies="adapter"),
-    "loha": Feature("loha", implies="adapter"),
-    "meta-device": Feature("meta device"),
-    "ms-swift": Feature(package="ms-swift"),
     "offload": Feature("offload(ed|ing)"),
-    "oft": Feature("b?oft", implies="adapter"),
-    "osf": Feature("osf", implies="adapter"),
-    "pipeline": Feature("pipeline"),
     "quantization": Feature("quanti[sz]ed|mxfp4|packed weights"),
     "quanto": Feature(package="optimum-quanto", implies="quantization"),
-    "sentence-transformers": Feature(package="sentence-transformers"),
     "static-cache": Feature("static (cross-attention )?cache", trigger=Trigger.STATIC_CACHE),
     "tensor-parallel": Feature("(tensor|expert) parallel(ism)?"),
     "torchao": Feature(package="torchao", implies="quantization"),
     "trainer": Feature("trainer", trigger=Trigger.TRAINER),
     "trl": Feature(package="trl", implies="trainer"),
-    "vblora": Feature("vblora", implies="adapter"),
-    "vera": Feature("vera", implies="adapter"),
+    **{name: Feature(name) for name in ("ddp", "deepspeed", "fsdp", "pipeline")},
+    **{
+        name: Feature(name.replace("-", " "))
+        for name in ("gradient-checkpointing", "group-beam-search", "meta-device")
+    },
+    **{
+        name: Feature(package=name)
+        for name in ("llamafactory", "ms-swift", "sentence-transformers")
+    },
 }
 """By name. Who does not use one cannot meet what needs it."""
 

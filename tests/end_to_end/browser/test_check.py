@@ -200,6 +200,7 @@ def _told(evidence: KnownEvidence, asked: Mapping[str, Any]) -> dict[str, Any]:
 def _compared(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that both have; where a row was published is not on the page."""
     found, advice = answer["audit"], answer["advise"]
+    found["hits"].sort(key=lambda hit: str(hit["case"]))  # the page ranks none
     for hit in found["hits"]:
         hit["error"] = shortened(hit["error"], ERROR)
         for key in set(hit) - {*OF_HIT}:
