@@ -17,7 +17,6 @@ from repromatrix.reports.exports.decisions import decisions
 from repromatrix.reports.exports.matrix_js import about, assignment, data, measured
 from repromatrix.reports.exports.pins import pins
 from repromatrix.reports.exports.rows import CELL_COLUMNS, ExportTable, as_csv, encoded, packed
-from repromatrix.reports.exports.swept_js import swept_data
 from repromatrix.reports.pages.architecture import outcomes_sheet
 from repromatrix.reports.pages.changes import changes_sheet
 from repromatrix.reports.pages.check import CHECK_SCRIPTS, check_page
@@ -41,6 +40,7 @@ from repromatrix.reports.sections.status import standings
 from repromatrix.reports.site import Published, Site, feed_of
 from repromatrix.reports.text import Link
 from repromatrix.reports.view import survey
+from repromatrix.runner.audit.pasted import ALIASES, PATTERNS
 from repromatrix.runner.evidence.commits import ChangeKey, PinnedCommit
 from repromatrix.runner.evidence.history import MainHistory
 from repromatrix.runner.judging.verdicts import Judged
@@ -107,7 +107,7 @@ ROUTES = (
     PageRoute(
         "check",
         "Check my versions",
-        lambda site: check_page(site.survey, site.published.swept.history.architectures),
+        lambda site: check_page(site.survey, {one.name: one.href for one in site.architectures}),
     ),
     PageRoute(
         "releases",
@@ -308,17 +308,15 @@ def _scripts(site: Site) -> Files:
     yield "data/compare.js", assignment("compared", compare_data(view))
     yield "data/decisions.js", assignment("decisions", decisions(view))
     yield "data/pins.js", assignment("pins", pins(view))
+    yield "data/pasted.js", assignment("pasted", {"patterns": PATTERNS, "aliases": ALIASES})
 
 
 def _swept(site: Site) -> Files:
-    """Yield what the sweep published: the pages of architectures, and what scripts know of them."""
+    """Yield what the sweep published: the pages of architectures."""
     yield from written_page(site, next(route for route in ROUTES if route.name == _SWEPT))
     for page in site.architectures:
         drawn = DrawnPage(page.href, page, site.whole)
         yield page.href, _draw(site, "architecture.html.jinja", drawn)
-    pages = {page.name: page.href for page in site.architectures}
-    swept = swept_data(site.published.swept.history, site.further.history, pages)
-    yield "data/swept.js", assignment("swept", swept)
 
 
 def _cells(site: Site) -> Files:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from repromatrix.reports.text import visible
@@ -13,19 +13,20 @@ from repromatrix.runner.model.outcomes import Precision
 from repromatrix.runner.model.packages import MOVED, TORCH
 
 CHECK_SCRIPTS = (
-    *("data/decisions.js", "data/swept.js", "pep440.js", "pins.js"),
-    *("decide.js", "swept.js", "verdict.js", "check.js"),
+    *("data/decisions.js", "data/pasted.js", "pep440.js", "pins.js"),
+    *("decide.js", "verdict.js", "check.js"),
 )
 """What the page runs, in this order: data, then what others are made of."""
 
 
-def check_page(survey: Survey, architectures: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the context of the page; `architectures` are those that were swept.
+def check_page(survey: Survey, pages: Mapping[str, str]) -> dict[str, Any]:
+    """Return the context of the page; `pages` are addresses of the architectures that were swept.
 
     Of each package whose version can be typed it has the measured versions, newest first. `swept`
     are architectures that no case is about.
     """
     models = {model for case in survey.cases.values() for model in case.block.answers_for}
+    swept = {squashed(name): (visible(name), page) for name, page in pages.items()}
     fields = {
         name: dict.fromkeys(item.version(name) for item in reversed(survey.environments))
         for name in (*MOVED, TORCH)
@@ -37,11 +38,9 @@ def check_page(survey: Survey, architectures: Iterable[str] = ()) -> dict[str, A
             for name, versions in fields.items()
         ],
         "precisions": [*Precision],
-        "models": sorted(map(visible, models)),
-        "swept": [
-            name
-            for name in sorted(map(visible, architectures))
-            if squashed(name) not in {*map(squashed, models)}
-        ],
+        "models": sorted(
+            (visible(model), swept.get(squashed(model), ("", ""))[1]) for model in models
+        ),
+        "swept": sorted(swept[name] for name in swept.keys() - {*map(squashed, models)}),
         "triggers": [*Trigger],
     }

@@ -3,7 +3,6 @@
 (() => {
   const tables = decisions;
   const decide = Decide.open(tables);
-  const sweep = Swept.open(swept);
   const at = (id) => document.getElementById(id);
   const fields = [...document.querySelectorAll("[data-package]")];
   const choices = ["precision", "model", "trigger"];
@@ -14,7 +13,7 @@
   const SHOWN = 60; // characters of a text that somebody else wrote
 
   // What was read from a text or an address; versions that are typed stand over it.
-  const nothing = () => ({ pins: new Map(), loose: new Map(), whole: false, nameless: 0 });
+  const nothing = () => ({ pins: new Map(), loose: new Map(), absent: new Set(), whole: false, nameless: 0 });
   let base = nothing();
   let foreign = []; // names in the address that no case is about
   let linked = []; // what is wrong with the address
@@ -22,14 +21,14 @@
 
   const typed = () => {
     const faults = [];
-    const mine = { ...base, pins: new Map(base.pins), loose: new Map(base.loose) };
+    const mine = { ...base, pins: new Map(base.pins), loose: new Map(base.loose), absent: new Set(base.absent) };
     for (const field of fields) {
       const name = field.dataset.package;
       const text = field.value.trim();
       const version = text ? Pep440.parse(text) : null;
       field.setAttribute("aria-invalid", String(Boolean(text) && !version));
       if (text && !version) faults.push(`'${text.slice(0, SHOWN)}' is not a version of ${name}.`);
-      if (text) mine.loose.delete(name);
+      if (text) for (const others of [mine.loose, mine.absent]) others.delete(name);
       if (version) mine.pins.set(name, Pep440.text(version));
       else mine.pins.delete(name);
     }
@@ -42,6 +41,7 @@
     const parts = new URLSearchParams();
     for (const name of packages) if (mine.pins.has(name)) parts.set(name, mine.pins.get(name));
     for (const name of packages) if (mine.loose.has(name)) parts.append("unpinned", name);
+    for (const name of packages) if (mine.absent.has(name)) parts.append("absent", name);
     if (mine.whole) parts.set("complete", "1");
     for (const key of choices) if (asked[key]) parts.set(key, asked[key]);
     return parts.toString();
@@ -64,8 +64,9 @@
     for (const [key, value] of parts) {
       if (choices.includes(key) || key === "complete") continue;
       else if (key === "unpinned" && packages.has(value)) base.loose.set(value, "the link does not say why");
+      else if (key === "absent" && packages.has(value)) base.absent.add(value);
       else if (packages.has(key)) pinned(key, value);
-      else if (location.hash.includes("=")) foreign.push(key === "unpinned" ? value : key); // else an anchor
+      else if (location.hash.includes("=")) foreign.push(key === "unpinned" || key === "absent" ? value : key); // else an anchor
     }
     base.whole = parts.get("complete") === "1";
     for (const key of choices) {
@@ -121,7 +122,7 @@
   const refuse = (faults) => {
     at("fault").replaceChildren(...faults.map((text) => element("p", {}, ...Verdict.coded(text))));
   };
-  const choiceFaults = () => choices.filter((key) => wanted[key] && at(key).value !== wanted[key]).map((key) => `'${wanted[key].slice(0, SHOWN)}' is not a ${key} that is known; the choices are ${[...at(key).options].slice(1).map((option) => option.value).join(", ")}.`);
+  const choiceFaults = () => choices.filter((key) => wanted[key] && at(key).value !== wanted[key]).map((key) => `'${wanted[key].slice(0, SHOWN)}' is not a ${key} that is known; choose one of the list.`);
 
   // The answer to what stands on the page; a fault leaves none, since an old one would be wrong.
   const answer = () => {
@@ -136,19 +137,16 @@
     if (isEmpty) return write(written(mine, question));
     write(written(mine, question));
     const cells = chosen(question);
-    const ours = mine.pins.get("transformers");
-    const precisions = question.precision ? [question.precision] : tables.precisions;
-    const answers = question.model ? sweep.named(question.model).map((name) => sweep.answer(name, ours ? known(ours) : null, precisions)) : [];
-    const told = Swept.draw(answers, swept.addresses);
-    if (!cells.cases.length && !told.length) return refuse(["No case is about this model with this trigger."]);
+    const { page } = at("model").selectedOptions[0].dataset;
+    const told = page ? [element("p", {}, element("a", { href: page }, `What tiny random models of ${question.model} do on each release`))] : [];
     if (!cells.cases.length) {
-      at("verdict").textContent = `No case is about ${question.model}${question.trigger ? " with this trigger" : ""}; the sweep has run it.`;
+      at("verdict").textContent = `No case is about ${question.model || "this"}${question.trigger ? " with this trigger" : ""}.`;
       at("answer").append(...told);
       return undefined;
     }
     const found = decide.audit(mine, cells);
     at("verdict").textContent = Verdict.sentence(found, mine, question);
-    at("answer").append(...Verdict.draw({ told,  found, advice: decide.advise(cells), notes: notes(mine, question, found), titles, command: command(question) }));
+    at("answer").append(...Verdict.draw({ told,  found, advice: decide.advise(cells), notes: notes(mine, question, found), titles, command: command(question), asked: question }));
     return undefined;
   };
 
@@ -156,6 +154,7 @@
     foreign = [];
     linked = [];
     base = nothing();
+    at("read").textContent = "";
     try {
       if (text.trim()) base = Pins.read(text, name);
     } catch (error) {
@@ -164,6 +163,7 @@
       clear();
       return refuse([error.message]);
     }
+    at("read").textContent = text.trim() ? Pins.sentence(base, packages) : "";
     for (const name of [...base.pins.keys()]) if (!packages.has(name)) base.pins.delete(name);
     fill();
     return answer();
@@ -194,7 +194,7 @@
   for (const field of fields) field.addEventListener("input", () => soon(answer));
   for (const key of choices) at(key).addEventListener("change", () => { wanted[key] = at(key).value; answer(); });
   at("clear").addEventListener("click", () => {
-    at("packages").value = "";
+    for (const [id, what] of [["packages", "value"], ["read", "textContent"]]) at(id)[what] = "";
     location.hash = "";
     read();
     answer();

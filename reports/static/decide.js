@@ -49,7 +49,7 @@ const Decide = (() => {
       const name = asked.package;
       if (mine.loose.has(name)) return ["unknown", filled(tables.unpinned, { name, why: mine.loose.get(name) })];
       const text = mine.pins.get(name);
-      if (text === undefined) return mine.whole ? asked.absent : asked.unlisted;
+      if (text === undefined) return mine.whole || mine.absent?.has(name) ? asked.absent : asked.unlisted;
       const version = Pep440.parse(text);
       if (asked.holds[Pep440.place(line(asked.line), Pep440.open(Pep440.settled(version)))]) return null;
       const place = asked.span.length ? Pep440.place(line(asked.span), version) : -1;

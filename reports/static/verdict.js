@@ -28,11 +28,12 @@ const Verdict = (() => {
     const derived = cells.filter((cell) => cell.level === "derived").length;
     const unknown = found.unknown.length ? `; ${plural(found.unknown.length, "cell")} unknown, which is not a pass` : "";
     if (!found.hits.length) {
-      const none = found.clear.length ? `no known bug hits${about(asked)}` : `no evidence for these versions${about(asked)}`;
+      const none = found.clear.length ? `no known bug can hit you${about(asked)}` : `no evidence for these versions${about(asked)}`;
+      if (found.clear.length && found.unknown.length) return `${subject(mine)}: ${found.unknown.length} of ${plural(["clear", "unknown", "not-applicable"].reduce((sum, key) => sum + found[key].length, 0), "cell")} unknown${about(asked)}, which is not a pass; no known bug in the others.`;
       return `${subject(mine)}: ${none}${unknown}.`;
     }
     const and = bugs && intended ? ", and " : "";
-    const hitting = bugs ? `${plural(bugs, "known bug")} ${bugs === 1 ? "hits" : "hit"}${about(asked)}` : "";
+    const hitting = bugs ? `${plural(bugs, "known bug")} can hit you${about(asked)}` : "";
     const changed = intended ? `${plural(intended, "intended change")} ${intended === 1 ? "applies" : "apply"}${bugs ? "" : about(asked)}` : "";
     const shared = found.hits.filter((hit) => hit["by-shared-code"]).length;
     const sure = derived ? `${cells.length - derived} of ${plural(cells.length, "cell")} measured at these versions, ${derived} derived` : "all measured at these versions";
@@ -118,11 +119,16 @@ const Verdict = (() => {
       ...ordered.flatMap(([why, cells]) => [element("p", {}, `${why}:`), spotList(cells.map((cell) => `${cell.case}:${cell.precision}`), titles).list]))];
   };
 
-  const draw = ({ told, found, advice, notes, titles, command }) => [
+  // About the model that was chosen, then silent and wrong before an error that is seen.
+  const SILENT = new Set(["wrong-numbers", "nan-or-inf", "wrong-dtype", "not-trained"]);
+  const rank = (hit, model) => [hit.kind !== "bug", !hit.families.includes(model), hit.kinds.includes("distributed"), !hit.kinds.some((kind) => SILENT.has(kind))];
+  const ordered = (hits, model) => hits.map((hit) => [rank(hit, model).map(Number).join(""), hit]).sort(([a], [b]) => (a < b ? -1 : Number(a > b))).map(([, hit]) => hit);
+
+  const draw = ({ told, found, advice, notes, titles, command, asked }) => [
     ...notes.map((note) => element("p", { class: "note" }, note)),
     element("p", { class: "quiet" }, `${plural(found.clear.length, "cell")} passing (${found.clear.filter((cell) => cell.level === "measured").length} measured), ${found["not-applicable"].length} not applicable.`),
     ...moves(found, advice, titles),
-    ...found.hits.length ? [element("h2", {}, "What hits"), element("ul", { class: "hits" }, ...found.hits.map(card))] : [],
+    ...found.hits.length ? [element("h2", {}, "What can hit you"), element("ul", { class: "hits" }, ...ordered(found.hits, asked.model).map(card))] : [],
     ...told,
     ...unknowns(found, titles),
     element("h2", {}, "The same in a terminal"), element("pre", { class: "command" }, command),

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 from repromatrix.reports.build import ASSETS, ROUTES, asset, render, written_page
 from repromatrix.reports.exports.decisions import decisions
 from repromatrix.reports.exports.matrix_js import assignment
-from repromatrix.reports.exports.swept_js import swept_data
 from repromatrix.reports.site import Published, Site
 from repromatrix.reports.view import survey
 from repromatrix.runner import project, site
+from repromatrix.runner.audit.pasted import ALIASES, PATTERNS
 from repromatrix.runner.compare.snapshots import read_changes
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.commits import published_commits
 from repromatrix.runner.evidence.history import published_history
 from repromatrix.runner.evidence.published import read_publications
-from repromatrix.runner.evidence.swept.history import SweepHistory
 from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
@@ -55,11 +54,10 @@ def draw_check(folder: Path, loaded: Project) -> None:
     """Write the page that checks versions alone, with its tables and scripts."""
     drawn = Site(survey=surveyed(loaded), published=Published())
     route = next(route for route in ROUTES if route.name == "check")
-    swept = swept_data(SweepHistory(), SweepHistory(), {})
     files = {
         **dict(written_page(drawn, route)),
         "data/decisions.js": assignment("decisions", decisions(drawn.survey)),
-        "data/swept.js": assignment("swept", swept),
+        "data/pasted.js": assignment("pasted", {"patterns": PATTERNS, "aliases": ALIASES}),
         **{name: asset(name) for name in ASSETS},
     }
     for name, content in files.items():
