@@ -19,7 +19,7 @@ from repromatrix.runner.cli.check import _judged
 from repromatrix.runner.evidence import answers
 from repromatrix.runner.evidence.published import read_publications
 from repromatrix.runner.judging.lint import crosses, lacking
-from repromatrix.runner.judging.workarounds import snippets
+from repromatrix.runner.judging.workarounds import refuted, snippets
 from repromatrix.runner.model.case import CaseKind, stem_of
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Device, Precision, Reading
@@ -102,10 +102,26 @@ def test_the_corpus_is_as_broad_as_it_says(corpus: Project) -> None:
     ) in (ROOT / "docs/corpus.md").read_text()
 
 
-def test_every_snippet_is_code_of_its_workaround(corpus: Project) -> None:
-    cases = {case.stem: case for case in corpus.cases.values()}.values()
+def test_every_snippet_is_code_of_its_workaround_and_the_others_are_listed(
+    corpus: Project, judged: Mapping[str, Sequence[Judged]]
+) -> None:
+    cases = {case.stem: case for case in corpus.cases.values()}
+    ways = [(name, way) for name, case in cases.items() for way in case.block.workarounds]
+    skips = sum(cases[name].block.workarounds[way].skips for name, way in ways)
+    without = {(name, way) for name, way in ways if way not in cases[name].block.snippets}
+    idle = {(name, way) for name, rows in judged.items() for way in refuted(rows)}
+    _, _, text = (ROOT / "docs/corpus.md").read_text().partition("\n## Workarounds\n")
+    tables = text.partition("\n## ")[0].split("\nThese ")
 
-    assert [f"{case.stem}: {fault}" for case in cases for fault in snippets(case)] == []
+    assert [f"{case.stem}: {fault}" for case in cases.values() for fault in snippets(case)] == []
+    assert (
+        f"Of {len(ways)} workarounds of {len({name for name, _ in ways})} cases, {skips} avoid the"
+        f" feature and {len(ways) - len(without)} have code to paste."
+    ) in tables[0]
+    assert [
+        {*re.findall(r"(?m)^\| ([\w\[\].-]+_\S+) \| (\S+) \| .+ \|$", table)}
+        for table in tables[1:]
+    ] == [idle, without]
 
 
 def test_every_case_is_proven_and_most_are_across_releases(
@@ -214,7 +230,8 @@ def test_a_scanner_fed_with_the_osv_entries_names_the_bugs_that_audit_names(
         for cell in hit.stands
         if hit.case.block.kind is CaseKind.BUG
     }
-    unknown = {(cell.case, cell.precision.value): cell.why for cell in answer.unknown}
+    others = [*answer.unknown, *answer.not_applicable]
+    unknown = {(cell.case, cell.precision.value): cell.why for cell in others}
     assert named - scanned == set()
     # `audit` does not answer with another package's release, nor without a package that is needed;
     # a scanner sees one package, of which no version in between was measured to pass.
