@@ -89,7 +89,7 @@ const Decide = (() => {
       };
     };
 
-    const isListed = (entry, mine) => entry.requires.every((number) => [mine.pins, mine.loose].some((each) => each.has(tables.requirements[number].package)));
+    const isListed = (entry, mine) => entry.requires.every((number) => [TORCH, ...mine.pins.keys(), ...mine.loose.keys()].includes(tables.requirements[number].package));
     const positions = (chosen, mine) => {
       const nears = new Map();
       return chosen.cases.map((number) => {
