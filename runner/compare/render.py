@@ -165,16 +165,16 @@ def headline(report: DiffReport) -> list[str]:
     how = "" if report.sides else "; nothing was run"
     return [
         f"{report.before} against {report.after}{how}.",
-        f"Of {_counted(report.comparable)}: {_tallied(report.comparable)}.",
+        f"Of {_counted(report.comparable)}: {_tallied(report, report.comparable)}.",
         *_warnings(report),
         f"First side: {_measured(report, (each.before for each in report.differences))}.",
         f"Second side: {_measured(report, (each.after for each in report.differences))}.",
     ]
 
 
-def _tallied(differences: Iterable[CellDifference]) -> str:
-    counts = Counter(difference.change for difference in differences)
-    return ", ".join(f"{counts[change]} {WORDS[change]}" for change in CellChange)
+def _tallied(report: DiffReport, differences: Iterable[CellDifference]) -> str:
+    counts = _counts(report, differences).items()
+    return ", ".join(f"{number} {WORDS[CellChange(change)]}" for change, number in counts)
 
 
 def _counted(differences: Sequence[CellDifference]) -> str:
@@ -194,7 +194,7 @@ def _warnings(report: DiffReport) -> Iterator[str]:
             for ground in DiffGround
             if ground.makes_another_cell and why[ground]
         )
-        yield f"Not comparable: {_counted(cells)} ({named}): {_tallied(cells)}."
+        yield f"Not comparable: {_counted(cells)} ({named}): {_tallied(report, cells)}."
     machine = {DiffGround.TORCH, DiffGround.HARDWARE}
     number = sum(
         difference.change.differs and bool(machine & {*difference.grounds})
@@ -326,10 +326,10 @@ def _data(report: DiffReport, headline: Sequence[str]) -> dict[str, Any]:
         "before": report.before,
         "after": report.after,
         "headline": list(headline),
-        "counts": _counts(report.comparable),
+        "counts": _counts(report, report.comparable),
     }
     if report.sides is None:
-        answer["not-the-same-cells"] = _counts(report.not_comparable)
+        answer["not-the-same-cells"] = _counts(report, report.not_comparable)
     answer["cells"] = [
         _cell(report, difference)
         for difference in report.differences
@@ -340,9 +340,11 @@ def _data(report: DiffReport, headline: Sequence[str]) -> dict[str, Any]:
     return answer
 
 
-def _counts(differences: Iterable[CellDifference]) -> dict[str, int]:
+def _counts(report: DiffReport, differences: Iterable[CellDifference]) -> dict[str, int]:
     counts = Counter(difference.change for difference in differences)
-    return {str(change): counts[change] for change in CellChange}
+    # What a set of evidence lacks is new or gone.
+    left_out = {} if report.sides else {CellChange.UNMEASURED}
+    return {str(change): counts[change] for change in CellChange if change not in left_out}
 
 
 def _cell(report: DiffReport, difference: CellDifference) -> dict[str, Any]:
