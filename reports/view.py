@@ -105,10 +105,9 @@ class Survey:
 
         A `main` that is older than a release stands beside the releases, behind the newest one.
         """
-        own = [item for item in self.environments if item.column == item.name]
-        line = [item for item in own if item.source in _IN_THE_TABLE]
-        line.sort(key=lambda item: item.name not in self.line)
-        return (*line, *(item for item in own if item.source not in _IN_THE_TABLE))
+        own = (item for item in self.environments if item.column == item.name)
+        ranks = {name: name not in self.line for name in self.releases}
+        return tuple(sorted(own, key=lambda item: ranks.get(item.name, 2)))
 
     @cached_property
     def releases(self) -> tuple[str, ...]:

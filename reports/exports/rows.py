@@ -143,11 +143,7 @@ def tabulate(
     simulated: Collection[str] = (),
     scopes: Mapping[str, str] = MappingProxyType({}),
 ) -> pd.DataFrame:
-    """Return one row per judged observation; `order` is that of environments, oldest first.
-
-    `simulated` names the cases that use a stand-in for a real part; `scopes` has the precisions in
-    which the bugs of a case fail.
-    """
+    """Return one row per judged observation; the arguments are those of `listed`."""
     import pandas as pd  # noqa: PLC0415 - half a second, and `results` as CSV does without
 
     columns, rows = listed(judged, order, wide=wide, simulated=simulated, scopes=scopes)

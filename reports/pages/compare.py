@@ -105,7 +105,9 @@ class _Pen:
             "href": page_of(case.name),
             "sort": sort_of(case),
             "kinds": kinds(case),
-            "bugs": [self._states(bug) for bug in self._survey.bugs(case.name)],
+            "bugs": [
+                self._states(bug) for bug in self._survey.bugs(case.name) if not bug.is_intended
+            ],
             "rows": [
                 {
                     "workaround": visible(cell.workaround),
@@ -121,9 +123,7 @@ class _Pen:
         }
 
     def _states(self, bug: Bug) -> str:
-        """Return a letter for each release: open, passing, or neither; of what is intended none."""
-        if bug.is_intended:
-            return ""
+        """Return a letter for each release: open, passing, or neither."""
         of, known = columns(self._survey), {BugState.OPEN: "o", BugState.PASSING: "p"}
         states = (bug.state(of[release]) for release in self._survey.releases)
         return "".join(known.get(state, "-") if state else "-" for state in states)

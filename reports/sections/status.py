@@ -45,9 +45,8 @@ def every_bug(survey: Survey) -> Iterable[Bug]:
 def by_device(survey: Survey, column: str) -> str:
     """Return how many of a column's bugs fail on each device; empty where there is one alone."""
     names = {Device.CPU: "a CPU", Device.CUDA: "a GPU"}
-    found = {one: in_column(survey, column, (one,)) for one in survey.devices}
-    judged = [(names[at], one) for at, one in found.items() if one.judged]
-    parts = [f"{len(one.open)} of {one.judged} on {name}" for name, one in judged]
+    found = [(names[one], in_column(survey, column, (one,))) for one in survey.devices]
+    parts = [f"{len(on.open)} of {on.judged} on {name}" for name, on in found if on.judged]
     return f"{join(parts)} fail" if len(parts) > 1 else ""
 
 
@@ -60,17 +59,16 @@ class Newest(NamedTuple):
     """The same by device, where there are several."""
 
 
-@once_of_a_survey
 def newest(survey: Survey) -> Newest | None:
     """Return how the newest release with a result stands; None where nothing was measured."""
     release = newest_release(survey)
     if not release:
         return None
-    here, all_of = statuses(survey)[release], count_of(survey, survey.cases)
-    elsewhere = len(all_of.open) - len(here.open)
+    here, every = statuses(survey)[release], count_of(survey, survey.cases)
+    elsewhere = len(every.open) - len(here.open)
     beside = [f"{elsewhere} more open in downstream stacks"] if elsewhere else []
     states = (BugState.FIXED, BugState.UNKNOWN, BugState.UNMEASURED)
-    parts = [f"{len(all_of.of[state])} {state}" for state in states if all_of.of[state]]
+    parts = [f"{len(every.of[state])} {state}" for state in states if every.of[state]]
     says = "; ".join([here.says, *beside, *parts])
     return Newest(release=release, says=says, devices=by_device(survey, release))
 

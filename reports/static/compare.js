@@ -25,8 +25,8 @@ const Compare = (() => {
 
   // How many bugs of each release fail, and which moves account for the difference.
   const bugs = (data, from, to) => {
-    const places = [from, to].map((name) => data.releases.indexOf(name));
-    const pairs = data.cases.flatMap((entry) => entry.bugs.map((states) => places.map((place) => states[place]).join("")));
+    const [one, other] = [from, to].map((name) => data.releases.indexOf(name));
+    const pairs = data.cases.flatMap((entry) => entry.bugs.map((states) => `${states[one]}${states[other]}`));
     const number = (pattern) => pairs.filter((pair) => pattern.test(pair)).length;
     return { before: number(/^o/), after: number(/o$/), broke: number(/po/), fixed: number(/op/), came: number(/-o/), went: number(/o-/) };
   };

@@ -43,7 +43,7 @@ def told(folder: Path, release: str) -> dict[str, int]:
         ),
         "badge": number(r"^([\d,]+) of", badge["message"]),
         "releases": number(r'class="bugs"><b>([\d,]+)', row),
-        "compare": sum(bug[place] == "o" for case in data["cases"] for bug in case["bugs"] if bug),
+        "compare": sum(bug[place] == "o" for case in data["cases"] for bug in case["bugs"]),
     }
 
 
