@@ -24,19 +24,14 @@ verdict = "by design"
 says = "The processor casts."
 architectures = ["llama"]
 case = "toy"
-reports = ["https://github.com/huggingface/transformers/issues/1"]
+reports = ["https://a.org/1"]
 searched = ["toy bf16"]
 """
 
-TWO = """[["broken-1"]]
-verdict = "bug"
-says = "A bias is lost."
-architectures = ["llama"]
-[["broken-1"]]
-verdict = "artefact"
-says = "The tiny model is too small."
-architectures = ["gptj"]
-"""
+TWO = "".join(
+    f'[["broken-1"]]\nverdict = "{verdict}"\nsays = "It is."\narchitectures = ["{kind}"]\n'
+    for verdict, kind in (("bug", "llama"), ("artefact", "gptj"))
+)
 BUG = TriagedFinding(name="broken-1", verdict=TriageVerdict.BUG, says="It errs.")
 MEANT = TriageVerdict.BY_DESIGN
 WHERE = "reports/published/sweep/"
@@ -50,19 +45,10 @@ def told(folder: Path, text: str) -> list[str]:
 def test_a_decision_is_read_by_the_name_of_its_finding(tmp_path: Path) -> None:
     assert read_triage(tmp_path) == ({}, [])
     assert told(tmp_path, GOOD) == []
-    assert read_triage(tmp_path)[0] == {
-        "broken-1": (
-            TriagedFinding(
-                name="broken-1",
-                verdict=TriageVerdict.BY_DESIGN,
-                says="The processor casts.",
-                architectures=("llama",),
-                case="toy",
-                reports=("https://github.com/huggingface/transformers/issues/1",),
-                searched=("toy bf16",),
-            ),
-        )
-    }
+    (one,) = read_triage(tmp_path)[0]["broken-1"]
+    assert (one.name, one.verdict, one.says) == ("broken-1", MEANT, "The processor casts.")
+    assert (one.architectures, one.case) == (("llama",), "toy")
+    assert (one.reports, one.searched) == (("https://a.org/1",), ("toy bf16",))
 
 
 def test_every_fault_of_a_decision_is_named(tmp_path: Path) -> None:
@@ -117,13 +103,11 @@ def test_an_architecture_that_no_decision_names_is_undecided(tmp_path: Path) -> 
 
 
 def test_what_does_not_hold_has_the_decision_about_its_finding() -> None:
-    key = ProbeKey("llama", "tied")
-    record = ProbeRecord(key=key, status=ProbeStatus.FAILS, error="E", message="no", place="a:b")
-    other = dataclasses.replace(record, key=ProbeKey("opt", "tied"))
     triage = {"broken-b034bf87": (dataclasses.replace(BUG, architectures=("llama",)),)}
-
-    assert decision_of(triage, record) == "broken-b034bf87: bug"
-    assert decision_of(triage, other) == "undecided"
+    for kind, what in (("llama", "broken-b034bf87: bug"), ("opt", "undecided")):
+        key, fails = ProbeKey(kind, "tied"), ProbeStatus.FAILS
+        record = ProbeRecord(key=key, status=fails, error="E", message="no", place="a:b")
+        assert decision_of(triage, record) == what
 
 
 def test_cases_and_decisions_are_what_the_table_says_of_their_mechanism(tmp_path: Path) -> None:
