@@ -29,6 +29,7 @@ from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.environment_name import taken_apart
+from repromatrix.runner.model.families import squashed
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
@@ -61,8 +62,9 @@ class AuditQuestion:
 
     def without_case(self, cases: Mapping[str, Case]) -> list[str]:
         """Return, of the models that were asked for, those that no case is about."""
-        about = {name for case in self.chosen(cases) for name in case.block.answers_for}
-        return sorted(self.models - about)
+        chosen = self.chosen(cases)
+        about = {squashed(name) for case in chosen for name in case.block.answers_for}
+        return sorted(model for model in self.models if squashed(model) not in about)
 
     def by_shared_code(self, cases: Mapping[str, Case]) -> dict[str, tuple[str, ...]]:
         """Return, of the chosen cases that ran none of the models, the families that they ran."""

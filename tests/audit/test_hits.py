@@ -435,3 +435,9 @@ def test_json_says_of_every_hit_whether_it_rests_on_shared_code(
 
     assert found["shared-code"] == shared
     assert [hit["by-shared-code"] for hit in found["hits"]] == [bool(shared)]
+
+
+def test_a_model_that_cases_spell_in_two_ways_is_not_called_without_a_case() -> None:
+    question = AuditQuestion(models=frozenset({"to-y", "toy", "doll"}))
+
+    assert question.without_case({"toy_breaks": case()}) == ["doll"]
