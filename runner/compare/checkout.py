@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repromatrix.runner import project
-from repromatrix.runner.compare.diff import Rows, answer, change, without_environment
+from repromatrix.runner.compare.diff import Rows, change, without_environment
 from repromatrix.runner.environments import building, development
 from repromatrix.runner.environments.building import Recipe, UnbuildableError
 from repromatrix.runner.environments.commits import Home, unmet
@@ -24,15 +24,11 @@ from repromatrix.runner.judging.verdicts import expected, judge
 from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
-from repromatrix.runner.model.outcomes import Reading
 from repromatrix.runner.planning.plan import answered, applicable
 
 if TYPE_CHECKING:
     from repromatrix.runner.compare.sides import DiffRequest
 
-_IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError"})
-_WRAPPED = ("Failed to import ", "Could not import module ")
-_SEVERAL = 2
 _EVERY = 1.0
 """Seconds between two checks whether the checkout was edited."""
 
@@ -199,18 +195,10 @@ class CheckoutRuns:
             raise refuse(fault)
         self.store.put(*rows)
 
-    def side(self, trials: Sequence[CheckoutTrial], before: Rows) -> Rows:
-        """Return what is known of the checkout; raises RunnerError (exit 4).
-
-        It is raised where no case could import it though cases pass on the other side.
-        """
-        after = dict(self._rows(trials))
-        if reason := _imports_nothing(after, before):
-            raise self._unimportable(trials[0].base, reason)
-        return after
-
-    def _rows(self, trials: Iterable[CheckoutTrial]) -> Iterator[tuple[Cell, Observation]]:
+    def side(self, trials: Iterable[CheckoutTrial]) -> Rows:
+        """Return what is known of the checkout."""
         cases, rows = self.asked.project.cases, list(self.store.rows())
+        after = {}
         for trial in trials:
             environments = {trial.environment.name: trial.environment}
             wanted = frozenset(trial.cells)
@@ -222,7 +210,8 @@ class CheckoutRuns:
             )
             for row in survey(grid, answering_rows(rows, cases, environments)):
                 if row.cell in wanted:
-                    yield without_environment(row.cell), row
+                    after[without_environment(row.cell)] = row
+        return after
 
     def _unimportable(self, base: str, reason: str) -> Exception:
         package, reason = self.checkout.package, " ".join(reason.split())
@@ -238,24 +227,3 @@ def unbuildable(name: str, reason: str) -> Exception:
     """Return the error for an environment that cannot be built (exit 4)."""
     fault = Problem(name, f"the environment cannot be built ({reason})")
     return refuse(fault, ExitCode.UNBUILDABLE)
-
-
-def _imports_nothing(after: Rows, before: Rows) -> str:
-    """Return the reason where all of several cases fail to import what they could before."""
-    bad = {cell: row for cell, row in after.items() if answer(row) is Reading.BAD}
-    answered = [row for row in after.values() if row.reading.fails is not None]
-    good_before = any(answer(before.get(cell)) is Reading.GOOD for cell in bad)
-    are_several = len({cell.case for cell in bad}) >= _SEVERAL
-    if len(bad) < len(answered) or not are_several or not good_before:
-        return ""
-    reasons = [_import_error(row) for row in bad.values()]
-    return max(sorted(set(reasons)), key=reasons.count) if all(reasons) else ""
-
-
-def _import_error(row: Observation) -> str:
-    failed = row.failed
-    if failed is None:
-        return ""
-    wrapped = failed.message.startswith(_WRAPPED)
-    text = f"{failed.error_class}: {' '.join(failed.message.split())}"
-    return text[:400] if failed.error_class in _IMPORT_ERRORS or wrapped else ""

@@ -203,8 +203,7 @@ def with_checkout(
     bench.run(bench.prepare(trials), known)
 
     def sides(rows: Sequence[Observation]) -> Sides:
-        before = side(asked, base, rows)
-        return before, bench.side(trials, before)
+        return side(asked, base, rows), bench.side(trials)
 
     return _settled(asked, sides, rows, store)
 

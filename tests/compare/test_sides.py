@@ -10,13 +10,13 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from factories import BREAKS, case, cell, environment, failed, provenance, seen
+from factories import BREAKS, case, cell, environment, provenance, seen
 from rich.console import Console
 
 from repromatrix.runner import project
 from repromatrix.runner.cli.diff import DiffOptions, compare_sides
 from repromatrix.runner.cli.progress import ProgressDisplay
-from repromatrix.runner.compare.checkout import CheckoutRuns, _imports_nothing
+from repromatrix.runner.compare.checkout import CheckoutRuns
 from repromatrix.runner.compare.diff import without_environment
 from repromatrix.runner.compare.sides import DiffRequest, _foreign
 from repromatrix.runner.environments import building
@@ -34,7 +34,6 @@ from repromatrix.runner.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from repromatrix.runner.model.cell import Cell
     from repromatrix.runner.model.matrix import Matrix
     from repromatrix.runner.model.observation import Observation
     from repromatrix.runner.model.outcomes import Verdict
@@ -150,43 +149,6 @@ def test_a_difference_between_two_machines_is_measured_again_on_this_one(
     one, other = ({without_environment(row.cell): row} for row in (before, after))
 
     assert list(_foreign(_asked(matrix), one, other)) == expected
-
-
-def _import_error(name: str, message: str, error: str = "ImportError") -> Observation:
-    return seen(Outcome.FAILS, cell(name=name), how=failed(error, message))
-
-
-@pytest.mark.parametrize(
-    ("after", "expected"),
-    [
-        (
-            [_import_error("a", "needs hub>=1"), _import_error("b", "needs hub>=1")],
-            "ImportError: needs hub>=1",
-        ),
-        (
-            [
-                _import_error("a", "Failed to import x because\nof hub", "RuntimeError"),
-                _import_error("b", "Failed to import x because\nof hub", "RuntimeError"),
-            ],
-            "RuntimeError: Failed to import x because of hub",
-        ),
-        # A name that the checkout took away from one case is what the case finds.
-        ([_import_error("a", "cannot import name")], ""),
-        ([_import_error("a", "gone"), seen(Outcome.PASSES, cell(name="b"))], ""),
-        ([_import_error("a", "gone"), seen(Outcome.FAILS, cell(name="b"))], ""),
-    ],
-)
-def test_a_checkout_that_no_case_can_import_is_one_fault(
-    after: list[Observation], expected: str
-) -> None:
-    before: dict[Cell, Observation] = {
-        without_environment(cell(name=name)): seen(Outcome.PASSES, cell(name=name))
-        for name in ("a", "b")
-    }
-
-    assert (
-        _imports_nothing({without_environment(row.cell): row for row in after}, before) == expected
-    )
 
 
 def test_a_checkout_that_declares_more_than_the_release_has_gets_what_it_declares(
