@@ -448,16 +448,6 @@ def _summary(  # noqa: PLR0913, PLR0917 - it prints everything at the end
     unexpected = [judged for judged in unpublished if judged.verdict.is_unexpected]
     cases = planned.project.cases
     _print_counts(grid, tally, options, console, seconds, cases)
-    answering = {judged.seen.cell: judged.seen for judged in grid}
-    overruled = sum(
-        row.provenance.run == planned.terms.run
-        and row.outcome is Outcome.OUT_OF_MEMORY
-        and answering.get(row.cell, row).outcome is not row.outcome
-        for row in shown.rows
-    )
-    if overruled:
-        cells = plural(overruled, "cell")
-        console.print(f"{cells} ran out of memory here; the published result counts.")
     print_unexpected(unexpected, console, cases)
     if planned.budget:
         console.print(_left(tally.left))

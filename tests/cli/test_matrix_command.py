@@ -94,18 +94,6 @@ def summary(checkout: Project, rows: list[Observation], toy: Case = TOY) -> list
     return console.export_text().splitlines()
 
 
-def test_what_ran_out_of_memory_here_is_told_where_published_evidence_answers(
-    checkout: Project,
-) -> None:
-    ran = provenance(TOY, checkout.environments["4.50.0"])
-    published = dataclasses.replace(seen(ran=ran), source="2026-11-21")
-    here = seen(Outcome.OUT_OF_MEMORY, ran=dataclasses.replace(ran, run="now"))
-    line = "1 cell ran out of memory here; the published result counts."
-
-    assert line in summary(checkout, [published, here])
-    assert line not in summary(checkout, [here])
-
-
 def test_cells_that_no_rule_asks_for_are_counted_as_not_due(
     checkout: Project,
 ) -> None:
