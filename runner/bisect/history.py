@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from repromatrix.runner.bisect.clone import Clone
@@ -76,44 +75,22 @@ def cell_of(question: CaseQuestion) -> HistoryKey:
     return HistoryKey(case.name, case.digest, question.precision, question.device)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredPoint:
-    """A point that was measured: how many cells fail, pass and could not be judged."""
+def measured(
+    runs: CommitRuns, points: Sequence[HistoryPoint], asked: Sequence[CaseQuestion]
+) -> Iterator[MainHistory]:
+    """Ask every point, from coarse to fine, and yield what each answers as it is measured.
 
-    point: HistoryPoint
-    fails: int
-    passes: int
-    reasons: tuple[str, ...]
-    """Why cells could not be judged, one each."""
-
-
-def measure_history(
-    runs: CommitRuns,
-    points: Sequence[HistoryPoint],
-    asked: Sequence[CaseQuestion],
-    heard: Callable[[MeasuredPoint, MainHistory], None],
-) -> None:
-    """Ask every point, from coarse to fine; `heard` is told of each as it is measured.
-
-    Raises RunnerError and Interrupted; what was heard until then stands.
+    Raises RunnerError and Interrupted.
     """
     clone = runs.clone
     for point in coarse_to_fine(points):
         version = clone.repository.claims(point.commit, clone.sources)
-        named = point._replace(version=version)
         trials = runs(Trial(point.commit), asked)
         answers = {
             cell_of(question): {point.commit: _answer(trial)}
             for question, trial in zip(asked, trials, strict=True)
         }
-        said = [trial.answer for trial in trials]
-        measured = MeasuredPoint(
-            point=named,
-            fails=said.count(Answer.YES),
-            passes=said.count(Answer.NO),
-            reasons=tuple(trial.reason for trial in trials if trial.answer is Answer.UNKNOWN),
-        )
-        heard(measured, MainHistory(points=(named,), answers=answers))
+        yield MainHistory(points=(point._replace(version=version),), answers=answers)
 
 
 def _answer(trial: CommitTrial) -> HistoryAnswer:

@@ -16,7 +16,7 @@ from repromatrix.runner import files
 from repromatrix.runner.bisect import history, places
 from repromatrix.runner.bisect.clone import Clone, open_clone
 from repromatrix.runner.bisect.commit_trials import CommitRuns
-from repromatrix.runner.bisect.history import MeasuredPoint, cell_of
+from repromatrix.runner.bisect.history import cell_of
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.repository import SHORT, opened
 from repromatrix.runner.cli import options as cli
@@ -81,7 +81,7 @@ def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode
         f" {len(due)} to measure, {plural(len(asked), 'cell')} each."
     )
     sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
-    found = _Found(paths=paths, clone=clone, console=console, left=len(due), known=known)
+    repository, begun = repository_of(clone.repository.folder), time.monotonic()
     with opened(paths.checkouts, clone.repository, clone.sources) as worktree:
         runs = CommitRuns(
             home=Home(paths=paths, matrix=loaded.matrix, locks=loaded.locks),
@@ -90,8 +90,14 @@ def measure(paths: Paths, options: HistoryOptions, console: Console) -> ExitCode
             terms=Terms(limits=loaded.matrix.limits, device=Device.CPU, sandbox=sandbox),
             rerun=options.rerun,
         )
-        history.measure_history(runs, due, asked, found.hear)
-    cli.print_stdout(_text(found.known, points, asked))
+        for done, found in enumerate(history.measured(runs, due, asked), 1):
+            story = dataclasses.replace(found, repository=repository)
+            known = known.merged(story)
+            history_evidence.keep(paths, story)
+            left, minutes = len(due) - done, (time.monotonic() - begun) / 60
+            more = f"{left} left, about {minutes / done * left:.0f} min"
+            console.print(f"{_line(found)}; {more}", style="dim")
+    cli.print_stdout(_text(known, points, asked))
     return ExitCode.AS_EXPECTED
 
 
@@ -130,34 +136,14 @@ def _questions(loaded: Project, options: HistoryOptions) -> list[CaseQuestion]:
     ]
 
 
-@dataclass(kw_only=True)
-class _Found:
-    """Prints and keeps every point as it is measured."""
-
-    paths: Paths
-    clone: Clone
-    console: Console
-    left: int
-    known: MainHistory
-    begun: float = dataclasses.field(default_factory=time.monotonic)
-    done: int = 0
-
-    def hear(self, measured: MeasuredPoint, found: MainHistory) -> None:
-        repository = repository_of(self.clone.repository.folder)
-        found = dataclasses.replace(found, repository=repository)
-        self.known = self.known.merged(found)
-        history_evidence.keep(self.paths, found)
-        self.done += 1
-        self.left -= 1
-        minutes = (time.monotonic() - self.begun) / 60
-        point = measured.point
-        text = (
-            f"  {point.day} {point.commit[:SHORT]} ({point.version or 'no version'}):"
-            f" {measured.fails} fail, {measured.passes} pass,"
-            f" {len(measured.reasons)} not judged; {self.left} left,"
-            f" about {minutes / self.done * self.left:.0f} min"
-        )
-        self.console.print(text, style="dim")
+def _line(found: MainHistory) -> str:
+    """Return what a point answers: how many cells fail, pass and could not be judged."""
+    (point,) = found.points
+    said = [answer.fails for answers in found.answers.values() for answer in answers.values()]
+    return (
+        f"  {point.day} {point.commit[:SHORT]} ({point.version or 'no version'}):"
+        f" {said.count(True)} fail, {said.count(False)} pass, {said.count(None)} not judged"
+    )
 
 
 def _text(found: MainHistory, points: Sequence[HistoryPoint], asked: Sequence[CaseQuestion]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,6 @@ from laboratory import LIMITS, STATE, FakeHome, laboratory, measure
 from repromatrix.runner.bisect import commit_trials, history
 from repromatrix.runner.bisect.clone import open_clone
 from repromatrix.runner.bisect.commit_trials import CommitRuns
-from repromatrix.runner.bisect.history import MeasuredPoint
 from repromatrix.runner.bisect.repository import opened
 from repromatrix.runner.errors import RunnerError
 from repromatrix.runner.evidence.history import HistoryPoint, MainHistory
@@ -64,24 +64,17 @@ def test_the_main_branch_is_measured_from_a_release_on_and_the_clone_only_read(
         made.commit(str(number), {STATE: state, "number": str(number)})
     lab = laboratory(tmp_path, made)
     clone, before = open_clone(lab.clone), fingerprint(lab.clone)
-    heard: list[MeasuredPoint] = []
-    found = MainHistory()
-
-    def hear(measured: MeasuredPoint, more: MainHistory) -> None:
-        nonlocal found
-        heard.append(measured)
-        found = found.merged(more)
-
     clone = dataclasses.replace(clone, places={"4.49": made.shas["before"]})
     points = history.main_line(clone, "4.49.0")
     home = FakeHome(Paths(root=tmp_path / "ours"))
     with opened(home.paths.checkouts, clone.repository, clone.sources) as worktree:
         terms = Terms(limits=LIMITS, device=Device.CPU, run="a test")
         runs = CommitRuns(home=home, clone=clone, worktree=worktree, terms=terms)  # type: ignore[arg-type]
-        history.measure_history(runs, points, [lab.asked()], hear)
+        heard = [*history.measured(runs, points, [lab.asked()])]
 
     assert [made.name(point.commit) for point in points] == ["before", "opens", "0", "1", "2"]
-    assert [made.name(one.point.commit) for one in heard] == ["2", "before", "0", "opens", "1"]
+    found = functools.reduce(MainHistory.merged, heard, MainHistory())
+    assert [made.name(one.points[0].commit) for one in heard] == ["2", "before", "0", "opens", "1"]
     assert {point.version for point in found.points} == {"4.49.0.dev0", "4.50.0.dev0"}
     spans = found.of(lab.asked().case)[Precision.BF16]
     assert [(span.fails, span.reasons) for span in spans] == [
