@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from repromatrix.runner.bisect.oracle import why_unknown
@@ -145,19 +144,12 @@ def _reasons(finding: Finding, points: Sequence[int]) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
-    """All answers of one call, what it was, and what the environments hold."""
-
-    findings: Sequence[Finding]
-    command: Sequence[str]
-    environments: Mapping[str, Environment]
-
-
-def document(page: Page) -> Document:
-    """Return the answers as a document; of many cases only what changed."""
-    groups = _alike(page.findings)
-    brief = len({one.search.question.case.name for one in page.findings}) > 1
+def document(
+    findings: Sequence[Finding], command: Sequence[str], environments: Mapping[str, Environment]
+) -> Document:
+    """Return the answers to a command as a document; of many cases only what changed."""
+    groups = _alike(findings)
+    brief = len({one.search.question.case.name for one in findings}) > 1
     parts: list[Part] = []
     if brief:
         lines = [
@@ -165,21 +157,23 @@ def document(page: Page) -> Document:
         ]
         parts = [Listing("", lines)]
     else:
-        for group in groups:
-            parts += [Listing(_title(group), _lines(page, group[0])), _results(group[0])]
+        for one, *others in groups:
+            steps = _next_steps(environments, one)
+            told = [first_line(one), *further(one), *steps, cost(one)]
+            parts += [Listing(_title([one, *others]), told), _results(one)]
     return Document(
-        parts=[*parts, Paragraph([*([_total(page)] if brief else []), _measured(page)])],
-        data=[_object(one) for one in page.findings],
-        repeat=as_typed("bisect", shlex.join(page.command)),
+        parts=[*parts, Paragraph([*([_total(findings)] if brief else []), _measured(findings)])],
+        data=[_object(one) for one in findings],
+        repeat=as_typed("bisect", shlex.join(command)),
     )
 
 
-def _total(page: Page) -> str:
-    environments = {name for finding in page.findings for name in finding.ran}
+def _total(findings: Sequence[Finding]) -> str:
+    environments = {name for finding in findings for name in finding.ran}
     if not environments:
         return "0 runs needed."
-    answers = plural(sum(len(finding.ran) for finding in page.findings), "answer")
-    searches = plural(len(page.findings), "search", "searches")
+    answers = plural(sum(len(finding.ran) for finding in findings), "answer")
+    searches = plural(len(findings), "search", "searches")
     return f"{searches}, {plural(len(environments), 'environment')} run for {answers}."
 
 
@@ -202,10 +196,6 @@ def _title(group: Sequence[Finding]) -> Line:
     along = "" if search.runs else ", along its pairs"
     precisions = " and ".join(str(one.search.question.precision) for one in group)
     return Code(case.name), f"{variant}, {precisions}{along}: {case.block.title}"
-
-
-def _lines(page: Page, finding: Finding) -> list[str]:
-    return [first_line(finding), *further(finding), *_next_steps(page, finding), cost(finding)]
 
 
 def cost(finding: Finding) -> str:
@@ -235,13 +225,13 @@ def _sources(rows: Iterable[Observation]) -> str:
     return join([words.get(source, f"the snapshot of {source}") for source in sources])
 
 
-def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
+def _next_steps(environments: Mapping[str, Environment], finding: Finding) -> Iterator[str]:
     """Yield the packages that also changed, and the command that finds which one it is."""
     if finding.found is None or finding.silent:
         return
     search = finding.search
     before, at = (
-        page.environments[search.axis[place].environment]
+        environments[search.axis[place].environment]
         for place in (finding.found.before, finding.found.at)
     )
     moved = [
@@ -255,9 +245,9 @@ def _next_steps(page: Page, finding: Finding) -> Iterator[str]:
         yield f"Find the package: {search.question.blame(good.name, bad.name)}"
 
 
-def _measured(page: Page) -> str:
-    devices = sorted({str(one.search.question.device) for one in page.findings})
-    rows = [row for one in page.findings for row in one.known.values() if row.outcome.was_run]
+def _measured(findings: Sequence[Finding]) -> str:
+    devices = sorted({str(one.search.question.device) for one in findings})
+    rows = [row for one in findings for row in one.known.values() if row.outcome.was_run]
     torch = sorted({row.provenance.torch_build for row in rows} - {""})
     python = sorted({".".join(row.provenance.python.split(".")[:2]) for row in rows} - {""})
     facts = [", ".join(devices).upper(), *(f"torch {one}" for one in torch)]

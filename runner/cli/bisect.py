@@ -115,19 +115,19 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
         options = _sandboxed(options, console)
     finished = options.evidence_only or not asking.open() or _run(loaded, asking, options, console)
     findings = asking.findings()
-    page = render.Page(
-        findings=findings,
-        command=cli.portable(sys.argv[2:]),
-        environments=loaded.environments,
-    )
+    answer = render.document(findings, cli.portable(sys.argv[2:]), loaded.environments)
+    shown = write(answer, options.format)
     if not options.commits or not finished or options.evidence_only:
-        cli.print_stdout(write(render.document(page), options.format))
+        cli.print_stdout(shown)
         return releases.together(findings) if finished else ExitCode.INTERRUPTED
     if len(clones) > 1 or len(findings) > 1:
         return _pin(loaded, findings, clones, options, console)
+    (finding,) = findings
     if options.format != "json":  # one document: that of the commits holds both
-        cli.print_stdout(f"{write(render.document(page), options.format)}\n")
-    return _find_commit(loaded, page, clones[0], options, console)
+        cli.print_stdout(f"{shown}\n")
+    elif finding.search.runs and finding.found is None:
+        cli.print_stdout(shown)
+    return _find_commit(loaded, finding, clones[0], options, console)
 
 
 def _sandboxed(options: BisectOptions, console: Console) -> BisectOptions:
@@ -332,24 +332,24 @@ def _needs_one(asked: Iterable[CaseQuestion]) -> RunnerError:
 
 
 def _find_commit(
-    loaded: Project, page: render.Page, clone: Clone, options: BisectOptions, console: Console
+    loaded: Project,
+    finding: releases.Finding,
+    clone: Clone,
+    options: BisectOptions,
+    console: Console,
 ) -> ExitCode:
     """Search the commits between the two releases that differ; print it, return its exit code.
 
     Raises RunnerError where no releases differ.
     """
-    own = [finding for finding in page.findings if finding.search.runs]
-    if len(own) != 1:
-        raise _needs_one(finding.search.question for finding in own)
-    (finding,) = own
+    if not finding.search.runs:
+        raise _needs_one([])
     if finding.found is None:
-        if options.format == "json":
-            cli.print_stdout(write(render.document(page), options.format))
         what = "no two releases differ, so there are no commits to search"
         fix = "Try other releases (--release), every release (--all), or --any-failure."
         raise refuse(Problem(_COMMITS, what, fix), ExitCode.UNDECIDED)
     sides = (finding.found.before, finding.found.at)
-    older, newer = (page.environments[finding.search.names[place]] for place in sides)
+    older, newer = (loaded.environments[finding.search.names[place]] for place in sides)
     inquiry = Inquiry(
         asked=finding.search.question,
         edge=finding.search.sought.edge,

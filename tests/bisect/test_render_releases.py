@@ -9,7 +9,7 @@ from factories import BREAKS, case, environment, failed, provenance, seen
 
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.releases import ReleaseSearches, Search, searches
-from repromatrix.runner.bisect.render_releases import Page, cost, document
+from repromatrix.runner.bisect.render_releases import cost, document
 from repromatrix.runner.bisect.search import Edge, Sought
 from repromatrix.runner.document import write
 from repromatrix.runner.model.cell import Source
@@ -62,8 +62,7 @@ def asking(
 
 
 def text(*findings: Finding) -> str:
-    page = Page(findings=findings, command=COMMAND, environments=ENVIRONMENTS)
-    return write(document(page), "text")
+    return write(document(findings, COMMAND, ENVIRONMENTS), "text")
 
 
 def told(*lines: str) -> str:
