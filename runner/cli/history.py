@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from repromatrix.runner.environments.commits import Home
 from repromatrix.runner.environments.development import repository_of
 from repromatrix.runner.errors import Conflict, ExitCode, Problem, refuse
 from repromatrix.runner.evidence import history as history_evidence
-from repromatrix.runner.evidence.history import HistoryPoint, MainHistory
+from repromatrix.runner.evidence.history import HistoryPoint, HistorySpan, MainHistory
 from repromatrix.runner.execution.events import Terms
 from repromatrix.runner.model.case import PLAIN
 from repromatrix.runner.model.outcomes import Device, Precision
@@ -147,39 +146,19 @@ def _line(found: MainHistory) -> str:
 
 
 def _text(found: MainHistory, points: Sequence[HistoryPoint], asked: Sequence[CaseQuestion]) -> str:
-    """Return what each case did along the points, and which commits could not be judged."""
-    chosen = {point.commit for point in points}
+    """Return what each case that fails somewhere did along the points."""
     lines = []
     for question in asked:
-        spans = [
-            span
-            for span in found.of(question.case).get(question.precision, [])
-            if span.fails is not None
-        ]
+        spans = found.of(question.case).get(question.precision, [])
         if any(span.fails for span in spans):
-            parts = [
-                f"{'fails' if span.fails else 'passes'} "
-                + (
-                    f"{span.first.day} to {span.last.day}"
-                    if len(span.points) > 1
-                    else f"on {span.last.day}"
-                )
-                for span in spans
-            ]
-            lines.append(f"{question.case.name} {question.precision}: {'; '.join(parts)}")
-    unjudged = []
-    measured = [point for point in found.points if point.commit in chosen]
-    for point in measured:
-        answers = [
-            answer
-            for question in asked
-            if (answer := found.answers.get(cell_of(question), {}).get(point.commit)) is not None
-        ]
-        if answers and all(answer.fails is None for answer in answers):
-            why = Counter(answer.reason for answer in answers).most_common(1)[0][0]
-            unjudged.append(f"  {point.day} {point.commit[:SHORT]}: {shorten(why, _WIDE)}")
-    lines.append(
-        f"{plural(len(measured), 'commit')} measured, {len(unjudged)} not judged"
-        f" ({len(unjudged) / max(1, len(measured)):.1%})."
-    )
-    return "\n".join([*lines, *unjudged]) + "\n"
+            line = "; ".join(map(_span, spans))
+            lines.append(f"{question.case.name} {question.precision}: {line}")
+    measured = {point.commit for point in found.points} & {point.commit for point in points}
+    return "\n".join([*lines, f"{plural(len(measured), 'commit')} measured."]) + "\n"
+
+
+def _span(span: HistorySpan) -> str:
+    said = {True: "fails", False: "passes", None: "not judged"}[span.fails]
+    first, last = span.first.day, span.last.day
+    reason = f" ({shorten(span.reasons[0], _WIDE)})" if span.fails is None else ""
+    return f"{said} {f'{first} to {last}' if len(span.points) > 1 else f'on {last}'}{reason}"

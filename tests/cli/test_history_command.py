@@ -94,10 +94,10 @@ def test_each_point_is_measured_once_and_what_it_did_is_printed(
     command.measure(places, chosen, Console(quiet=True))
 
     told = "fails on 2025-03-02; passes 2025-03-03 to 2025-03-04; fails on 2025-03-05"
+    why = "fails differently (TypeError: something else)"
     assert first.splitlines() == [
-        f"toy_breaks bf16: {told}",
-        "5 commits measured, 1 not judged (20.0%).",
-        f"  2025-03-06 {WRITTEN.shas['2'][:12]}: fails differently (TypeError: something else)",
+        f"toy_breaks bf16: {told}; not judged on 2025-03-06 ({why})",
+        "5 commits measured.",
     ]
     assert capsys.readouterr().out == first
     assert next(iter(known.answers)).precision is Precision.BF16
