@@ -15,7 +15,7 @@ from repromatrix.runner.errors import ExitCode, Fault, Problem, RunnerError, ref
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source
 from repromatrix.runner.model.environment_name import taken_apart, under_torch, with_extras
-from repromatrix.runner.model.lock import Lock
+from repromatrix.runner.model.lock import Lock, overlaid
 from repromatrix.runner.model.matrix import MAIN, Matrix
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.requirements import unsatisfied
@@ -148,7 +148,8 @@ def with_torches(loaded: Project, names: Iterable[str]) -> Project:
         if base in loaded.locks and loaded.matrix.torch.other(version):
             if version not in torches:
                 torches[version] = locks.load_torch(loaded.paths, loaded.matrix, version)
-            found[name] = locks.under_torch_lock(loaded.locks[base], torches[version], name)
+            over = overlaid(loaded.locks[base], torches[version])
+            found[name] = dataclasses.replace(over, name=name)
     made = {name: locks.environment(loaded.matrix, lock) for name, lock in found.items()}
     return dataclasses.replace(
         loaded, locks={**loaded.locks, **found}, environments={**loaded.environments, **made}

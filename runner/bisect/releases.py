@@ -270,35 +270,30 @@ RunCells = Callable[[str, Sequence[Cell]], Iterable[Observation]]
 """Runs cells of an environment; one that is missing from what it returns could not be run."""
 
 
-@dataclass(kw_only=True, slots=True)
-class ReleaseRuns:
-    """Builds an environment, runs cells in it and stores them: a `RunCells`."""
+def release_runs(project: Project, terms: Terms, store: Store, audience: RunListener) -> RunCells:
+    """Return what builds an environment, runs cells in it and stores what they did.
 
-    project: Project
-    terms: Terms
-    store: Store
-    audience: RunListener
+    It raises Interrupted once that is stored.
+    """
 
-    def __call__(self, environment: str, cells: Sequence[Cell]) -> Iterable[Observation]:
-        """Run cells and return what they did; raises Interrupted once that is stored."""
+    def run(environment: str, cells: Sequence[Cell]) -> Iterable[Observation]:
         selection = Selection(
             cases=frozenset(cell.case for cell in cells),
             environments=frozenset([environment]),
             precisions=frozenset(Precision),
             workarounds=None,
-            device=self.terms.device,
+            device=terms.device,
             only=frozenset(cells),
         )
-        run = Run(
-            project=self.project, selection=selection, terms=self.terms, rerun=True, keep_rows=True
-        )
-        tally = run.execute(self.store, self.audience)
+        planned = Run(project=project, selection=selection, terms=terms, rerun=True, keep_rows=True)
+        tally = planned.execute(store, audience)
         if tally.interrupted:
             raise Interrupted
         if environment in tally.unbuilt:
-            reason = tally.unbuilt[environment]
-            return not_built(cells, self.project.cases, reason, self.terms.run)
+            return not_built(cells, project.cases, tally.unbuilt[environment], terms.run)
         return tuple(tally.rows.values())
+
+    return run
 
 
 @dataclass(kw_only=True, slots=True)

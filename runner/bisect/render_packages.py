@@ -19,7 +19,6 @@ from repromatrix.runner.model.packages import MOVED
 from repromatrix.runner.text import join, plural
 
 _SHOWN = 2
-_VERBS = {Answer.YES: "fails", Answer.NO: "passes", Answer.UNKNOWN: "could not be judged"}
 _FIX, _BREAK = ("fixes", "fix"), ("breaks", "break")
 
 

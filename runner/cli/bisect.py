@@ -240,14 +240,9 @@ def _run(
     loaded: Project, asking: releases.ReleaseSearches, options: BisectOptions, console: Console
 ) -> bool:
     with answers.opened(loaded.paths, cli.line_printer(console, "yellow")) as store:
-        runs = releases.ReleaseRuns(
-            project=loaded,
-            terms=_terms(loaded, options),
-            store=store,
-            audience=SearchProgress(console),
-        )
+        terms, audience = _terms(loaded, options), SearchProgress(console)
         try:
-            asking.go(runs)
+            asking.go(releases.release_runs(loaded, terms, store, audience))
         except Interrupted:
             return False
         return True

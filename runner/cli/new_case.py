@@ -10,7 +10,6 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,13 +70,8 @@ if __name__ == "__main__":
 """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
-    """A case to be: its name, its text, and remarks about them."""
-
-    name: str
-    text: str
-    remarks: tuple[str, ...] = ()
+_Draft = tuple[str, str, list[str]]
+"""A case to be: its name, its text, and remarks about them."""
 
 
 @command("new-case")
@@ -107,22 +101,23 @@ def begin(
     Prints what is left to do; raises RunnerError instead.
     """
     if "://" in source:
-        draft = from_address(source, _proposed(paths, text) if text else _NOTHING)
+        stem, written, remarks = from_address(source, _proposed(paths, text) if text else _NOTHING)
     elif Path(source).is_file():
-        draft = from_script(decode(Path(source).read_bytes(), source), source)
+        read = decode(Path(source).read_bytes(), source)
+        stem, written, remarks = from_script(read, source)
     else:
         fix = "Give the address of an issue or pull request, or a script."
         raise refuse(Problem(_SOURCE, f"the file {source!r} does not exist", fix))
     if name and not NAME.match(name):
         expected = "<model or package>_<what>, lower-case words joined by _"
         raise refuse(InvalidValue("--name", name, expected))
-    path = paths.cases / f"{name or draft.name}.py"
+    path = paths.cases / f"{name or stem}.py"
     where = paths.shown(path)
     if path.exists():
         raise refuse(Problem(where, "the file exists", "Choose another name with `--name`."))
-    files.write(path, draft.text)
+    files.write(path, written)
     console.print(where)
-    for remark in draft.remarks:
+    for remark in remarks:
         console.print(f"  {remark}")
     console.print("Left to you, as `nox -s check` will say:")
     matrix = locks.load_matrix(paths)
@@ -153,7 +148,7 @@ def _proposed(paths: Paths, where: str) -> BlockProposal:
     return propose(text, cases, families, [release.name for release in loaded.matrix.releases])
 
 
-def from_address(address: str, proposal: BlockProposal = _NOTHING) -> Draft:
+def from_address(address: str, proposal: BlockProposal = _NOTHING) -> _Draft:
     """Return a draft for an issue or a pull request; nothing is fetched. Raises RunnerError."""
     thread = _THREAD.match(address)
     if thread is None:
@@ -173,10 +168,10 @@ def from_address(address: str, proposal: BlockProposal = _NOTHING) -> Draft:
             remarks.append(f"The report shows {proposal.raises}: {proposal.match}")
         remarks.append(f"Try it on {','.join(proposal.releases)} first.")
     block = _block([thread.group()], ["torch", "transformers", *beside], ">=3.10", proposal)
-    return Draft(name=name, text=block + _BODY, remarks=tuple(remarks))
+    return name, block + _BODY, remarks
 
 
-def from_script(text: str, where: str) -> Draft:
+def from_script(text: str, where: str) -> _Draft:
     """Return a draft that keeps the body of a script with inline dependencies.
 
     Exact versions of the libraries that the matrix varies are dropped.
@@ -206,11 +201,8 @@ def from_script(text: str, where: str) -> Draft:
     if "argv" not in body:
         remarks.append("The body must take its precision, and a workaround, from the command line.")
     requires = str(script.table.get("requires-python", ">=3.10"))
-    return Draft(
-        name=re.sub(r"[^a-z0-9]+", "_", PurePath(where).stem.lower()).strip("_") or "new_case",
-        text=_block([], dependencies, requires) + body,
-        remarks=tuple(remarks),
-    )
+    name = re.sub(r"[^a-z0-9]+", "_", PurePath(where).stem.lower()).strip("_") or "new_case"
+    return name, _block([], dependencies, requires) + body, remarks
 
 
 def _dependencies(table: Mapping[str, Any], where: str) -> list[Requirement]:

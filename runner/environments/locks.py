@@ -396,11 +396,6 @@ def load_torch(paths: Paths, matrix: Matrix, version: str) -> Lock:
     return lock
 
 
-def under_torch_lock(base: Lock, torch: Lock, name: str) -> Lock:
-    """Lay the lock of another torch over that of a release: where both pin a package it wins."""
-    return dataclasses.replace(overlaid(base, torch), name=name)
-
-
 def load_matrix(paths: Paths) -> Matrix:
     """Read `environments/matrix.toml`; raises RunnerError."""
     if not paths.matrix.exists():
@@ -536,7 +531,8 @@ def load_all(
             if base is None:  # the fault of the base is reported
                 continue
             if torch:
-                locks[name] = under_torch_lock(base, load_torch(paths, matrix, torch[1]), name)
+                over = overlaid(base, load_torch(paths, matrix, torch[1]))
+                locks[name] = dataclasses.replace(over, name=name)
             else:
                 locks[name] = load_derived(paths, matrix, base, name)
     for stack in matrix.stacks:
