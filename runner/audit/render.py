@@ -55,15 +55,14 @@ def listed(spots: Sequence[Spot], few: int = 3) -> str:
     return ", ".join([*cases[:few], *([f"{more} more"] if more > 0 else [])])
 
 
-def evidence(answer: Audit, *more: str) -> Iterator[str]:
-    """Yield the snapshot that an answer rests on, what its cells were measured on, and `more`."""
+def evidence(answer: Audit) -> Iterator[str]:
+    """Yield the snapshot that an answer rests on, and what its cells were measured on."""
     named = str(answer.snapshot or "evidence").capitalize()
     device = answer.question.device.upper()
     builds = [f"torch {version}" for version in answer.torch]
     pythons = [f"Python {version}" for version in answer.python]
     measured = f"measured on {', '.join([device, *builds, *pythons])}"
-    nothing = f"nothing is measured on {device}"
-    yield f"{'; '.join([f'{named}: {measured if builds or pythons else nothing}', *more])}."
+    yield f"{named}: {measured if builds or pythons else f'nothing is measured on {device}'}."
 
 
 def snapshot_of(answer: Audit) -> dict[str, Any] | None:

@@ -89,14 +89,3 @@ def unused(needs: Iterable[str], used: Collection[str]) -> tuple[str, ...]:
     brought = {*used, *(FEATURES[name].implies for name in used)}
     left = {*needs} - brought
     return tuple(sorted(left - {FEATURES[name].implies for name in left}))
-
-
-def absent(packages: Collection[str]) -> frozenset[str]:
-    """Return the features that nobody can use with no other packages, by canonical names."""
-    provided = {
-        name: feature.package or FEATURES.get(feature.implies, feature).package
-        for name, feature in FEATURES.items()
-    }
-    return frozenset(
-        name for name, package in provided.items() if package and package not in packages
-    )

@@ -9,7 +9,7 @@ import pytest
 from factories import case
 
 from repromatrix.runner.cases import case_files, load_case
-from repromatrix.runner.judging.features import absent, needed, unused
+from repromatrix.runner.judging.features import needed, unused
 from repromatrix.runner.model.case import Trigger
 from repromatrix.runner.paths import Paths
 
@@ -54,11 +54,6 @@ def test_what_is_used_brings_what_it_implies_and_the_special_stands_for_the_gene
     assert unused({"dora", "adapter"}, {"adapter"}) == ("dora",)
     assert unused({"adapter"}, {"dora"}) == ()
     assert unused({"static-cache", "autocast"}, {"fsdp"}) == ("autocast", "static-cache")
-
-
-def test_without_its_package_nobody_uses_a_feature() -> None:
-    assert {"adapter", "dora", "bitsandbytes"} <= absent(["torch", "transformers"])
-    assert absent(["peft", "torch"]).isdisjoint({"adapter", "dora", "float8", "quantization"})
 
 
 @pytest.mark.parametrize(
