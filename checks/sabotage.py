@@ -1,12 +1,13 @@
 """Changes to the syntax tree of a case that must change its outcome.
 
-One assertion is inverted, the library refuses every call, or its calls are left out: a stand-in
-takes whatever is done with their results, and is true or false when it is tested.
+One assertion is inverted, the library refuses every call, leaves a tensor in another dtype, or its
+calls are left out: a stand-in takes what is done with their results, and is true or false.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -14,7 +15,6 @@ _GIVEN = {"precision", "workaround"}
 """What a case is called with: an assertion about nothing else is about the call."""
 
 _STANDARD = {"contextlib", "copy", "json", "math", "os", "pathlib", "sys", "tempfile"}
-"""What a case imports and is not about."""
 
 _STAND_IN = """
 class _LeftOut:
@@ -40,10 +40,24 @@ class _LeftOut:
 def _refused(*arguments, **named): raise ConnectionError("the library refuses")
 """
 
+_CASTS = {"bfloat16", "from_config", "from_pretrained", "half", "load_model", "pipeline", "to"}
+_SAYS = re.compile(r"(must (be|have|load|comp)|back|loads)(?!.*(whatever|weights\.)).*dtype|has fp")
+
+_LEAVES = """
+def _left_behind(result):
+    import torch
+    model = result if isinstance(result, torch.nn.Module) else getattr(result, "model", None)
+    if isinstance(model, torch.nn.Module):
+        values = model.state_dict(keep_vars=True).values()
+        values = [one for one in values if one.is_floating_point() and one.dtype.itemsize > 1]
+        dtype = max([one.dtype for one in values], key=[one.dtype for one in values].count)
+        left = min([one for one in values if one.dtype == dtype], key=torch.numel)
+        left.data = left.data.to(torch.bfloat16 if dtype == torch.float32 else torch.float32)
+    return result
+"""
+
 
 class Sabotage(StrEnum):
-    """What is done to a case beside inverting one of its assertions."""
-
     REFUSED = "refused"
     LEFT_OUT_HOLDS = "left out, holds"
     LEFT_OUT_FAILS = "left out, does not hold"
@@ -54,8 +68,19 @@ def sabotaged(code: str, how: Sabotage) -> str:
     tree = ast.parse(code)
     name = "_refused" if how is Sabotage.REFUSED else "_LeftOut"
     changed = _Calls(_imported(tree), name).visit(tree)
-    stand_in = _STAND_IN.replace("HOLDS", str(how is Sabotage.LEFT_OUT_HOLDS))
-    return _with(changed, stand_in)
+    return _with(changed, _STAND_IN.replace("HOLDS", str(how is Sabotage.LEFT_OUT_HOLDS)))
+
+
+def left_behind(code: str) -> str:
+    """Let what loads or casts a model leave a tensor behind; empty where no dtype is demanded."""
+    tree = ast.parse(code)
+    says = (ast.get_docstring(tree) or "").partition("\n\n")[0].replace("\n", " ")
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    casts = [one for one in calls if ast.unparse(one.func).rpartition(".")[2] in _CASTS]
+    for node in casts:
+        node.args, node.keywords = [ast.Call(node.func, node.args, node.keywords)], []
+        node.func = ast.Name(id="_left_behind", ctx=ast.Load())
+    return _with(tree, _LEAVES) if casts and _SAYS.search(says) else ""
 
 
 def inverted(code: str) -> Iterator[str]:
@@ -69,12 +94,9 @@ def inverted(code: str) -> Iterator[str]:
 
 def _assertions(tree: ast.Module) -> list[ast.Assert]:
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
-    return [node for node in found if not _is_about_the_call(node)]
-
-
-def _is_about_the_call(node: ast.Assert) -> bool:
-    names = {one.id for one in ast.walk(node.test) if isinstance(one, ast.Name)}
-    return bool(names) and all(name in _GIVEN or name.isupper() for name in names)
+    names = [{one.id for one in ast.walk(node.test) if isinstance(one, ast.Name)} for node in found]
+    given = [bool(used) and all(one in _GIVEN or one.isupper() for one in used) for used in names]
+    return [node for node, about_the_call in zip(found, given, strict=True) if not about_the_call]
 
 
 def _imported(tree: ast.Module) -> set[str]:
@@ -112,12 +134,7 @@ class _Calls(ast.NodeTransformer):
 
 def _with(tree: ast.Module, stand_in: str) -> str:
     """Put the stand-in behind the docstring and what Python wants first."""
-    first = next(place for place, node in enumerate(tree.body) if not _comes_first(node))
+    second = tree.body[1]
+    first = 2 if isinstance(second, ast.ImportFrom) and second.module == "__future__" else 1
     tree.body[first:first] = ast.parse(stand_in).body
     return ast.unparse(ast.fix_missing_locations(tree))
-
-
-def _comes_first(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Constant)
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"

@@ -13,7 +13,7 @@ from factories import case_text, failed, seen
 
 from checks import truth
 from checks.construction import Known, What, asserts_itself, tried
-from checks.sabotage import Sabotage, inverted, sabotaged
+from checks.sabotage import Sabotage, inverted, left_behind, sabotaged
 from repromatrix.runner import project
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.outcomes import Device, Outcome, Precision
@@ -201,6 +201,13 @@ def test_calls_that_begin_at_an_imported_name_are_left_out() -> None:
         "found = _LeftOut()",
     ]
     assert "@t.switched_off()\ndef main(" in rest
+
+
+def test_a_tensor_is_left_behind_where_the_docstring_demands_a_dtype() -> None:
+    code = CODE.replace("What must hold.", "A model must be in the dtype that was asked for.")
+
+    assert "_left_behind(Model(Model.config()).to(precision))" in left_behind(code)
+    assert left_behind(CODE) == ""
 
 
 @pytest.mark.parametrize("how", [Sabotage.LEFT_OUT_HOLDS, Sabotage.LEFT_OUT_FAILS])
