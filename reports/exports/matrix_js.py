@@ -20,7 +20,7 @@ from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell, Environment
 from repromatrix.runner.model.environment_name import with_extras
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision, Verdict
-from repromatrix.runner.model.packages import DECIDING
+from repromatrix.runner.model.packages import DECIDING, MOVED
 from repromatrix.runner.text import join
 
 
@@ -77,6 +77,7 @@ def data(survey: Survey) -> dict[str, Any]:
     return {
         "precisions": [*Precision],
         "devices": survey.devices,
+        "packages": [name for name in MOVED if any(one.version(name) for one in survey.columns)],
         "outcomes": [*Outcome],
         "verdicts": {verdict: verdict_label(verdict) for verdict in Verdict},
         "marks": {

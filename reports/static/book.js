@@ -58,12 +58,11 @@ const Book = (() => {
   // What is said of each case, loaded when a query asks for it.
   const tell = (book, about) => {
     for (const entry of book.cases) entry.about = about[entry.name];
+    book.index = null;
   };
   const describe = (entry, book) => {
     let found = null;
     Object.defineProperty(entry, "haystack", { get: () => (found ??= haystack(entry, book)) });
-    let ranked = null;
-    Object.defineProperty(entry, "fields", { get: () => (ranked ??= Rank.fields(entry, book)) });
   };
   const haystack = (entry, book) => {
     const stacks = new Set(entry.tracks.flatMap((track) => track.stacks.filter((_, i) => i % 2)));
@@ -111,32 +110,12 @@ const Book = (() => {
     };
   };
 
-  // How many cells show what, in the rows of some cases and the columns of a scope.
-  const count = (book, entries, scope) => {
-    const marks = Object.fromEntries(Object.keys(book.marks).map((mark) => [mark, 0]));
-    const found = { cells: 0, stale: 0, here: 0, simulated: 0, marks };
-    const stacks = new Int32Array(book.stacks.length);
-    for (const entry of entries) {
-      const before = found.cells;
-      for (const track of entry.tracks) {
-        if (!scope.devices.has(track.device)) continue;
-        track.cells.forEach((stack, column) => {
-          if (stack < 0 || !scope.columns[column]) return;
-          stacks[stack] += 1;
-          found.cells += 1;
-        });
-      }
-      if (entry.simulated) found.simulated += found.cells - before;
-    }
-    const width = scope.precisions.filter(Boolean).length;
-    found.cells *= width;
-    found.simulated *= width;
-    stacks.forEach((number, stack) => book.stacks[stack].forEach((told, i) => {
-      if (!number || !scope.precisions[i]) return;
-      found.marks[book.told[told].mark] += number;
-      for (const flag of ["stale", "here"]) if (book.told[told][flag]) found[flag] += number;
-    }));
-    return found;
+  // The newest release that is looked at, and whether a case fails on it.
+  const newest = (book, scope) => {
+    const at = book.columns.findLastIndex((column, place) => column.source === "release" && scope.columns[place]);
+    const fails = (told, i) => scope.precisions[i] && FAILS.has(book.told[told].mark);
+    const isOpen = (entry) => entry.tracks.some(({ workaround, device, cells }) => !workaround && scope.devices.has(device) && cells[at] >= 0 && book.stacks[cells[at]].some(fails));
+    return { name: book.columns[at]?.name ?? "any release", isOpen };
   };
 
   // A row's numbers, written out when somebody asks.
@@ -182,7 +161,7 @@ const Book = (() => {
     return { missing: "", line: at >= 0 ? line.label : "", column: at >= 0 ? book.columns[at].name : column };
   };
 
-  return { FAILS, PASSES, open, tell, count, shown, numbers, command, standing, locate };
+  return { FAILS, PASSES, open, tell, newest, shown, numbers, command, standing, locate };
 })();
 
 // What the table shows, as rows for programs and spreadsheets.

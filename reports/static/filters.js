@@ -22,14 +22,11 @@ const Filters = (() => {
 
   const create = (form, book, on) => {
     const box = form.querySelector("#query");
-    const list = form.querySelector("#completions");
     const fault = form.querySelector("#fault");
     const ways = document.getElementById("ways");
     const more = document.getElementById("more");
     const selects = new Map();
     let tree = { type: "and", parts: [] };
-    let options = [];
-    let chosen = -1;
     let waiting = 0;
     let left = 0; // characters of a paste that were not taken
 
@@ -68,49 +65,6 @@ const Filters = (() => {
       box.rows = Math.max(1, Math.min(LINES, Math.floor(box.scrollHeight / line)));
     };
 
-    // Completion ----------------------------------------------------------------------------
-    const close = () => {
-      options = [];
-      chosen = -1;
-      list.hidden = true;
-      list.replaceChildren();
-      box.removeAttribute("aria-activedescendant");
-    };
-    const offer = (asked) => {
-      const found = Query.complete(box.value, box.selectionStart ?? box.value.length, book);
-      const empty = found.start === found.end && !box.value.slice(0, found.start).endsWith(":");
-      const only = found.options.length === 1 && box.value.slice(found.start, found.end) === found.options[0].text;
-      if (!found.options.length || (empty && !asked) || only || Paste.split(box.value).error) { close(); return; }
-      options = found.options.map((option) => ({ ...option, start: found.start, end: found.end }));
-      chosen = -1;
-      const drawn = options.map((option, at) => {
-        const made = element("li", { role: "option", id: `completion-${at}`, "aria-selected": "false" }, element("b", {}, option.text), " ", element("small", {}, option.says));
-        made.addEventListener("mousedown", (event) => { event.preventDefault(); take(at); });
-        return made;
-      });
-      if (found.more) drawn.push(element("li", { role: "option", "aria-disabled": "true" }, element("small", {}, `${found.more} more: type on`)));
-      list.replaceChildren(...drawn);
-      list.hidden = false;
-      list.style.left = `${box.offsetLeft}px`;
-      box.removeAttribute("aria-activedescendant");
-    };
-    const choose = (at) => {
-      list.children[chosen]?.setAttribute("aria-selected", "false");
-      chosen = (at + options.length) % options.length;
-      list.children[chosen].setAttribute("aria-selected", "true");
-      list.children[chosen].scrollIntoView({ block: "nearest" });
-      box.setAttribute("aria-activedescendant", `completion-${chosen}`);
-    };
-    const take = (at) => {
-      const { start, end, text } = options[at];
-      const ended = text.endsWith(":") ? text : `${text} `;
-      set(box.value.slice(0, start) + ended + box.value.slice(end).trimStart());
-      box.setSelectionRange(start + ended.length, start + ended.length);
-      close();
-      if (text.endsWith(":")) offer(true);
-      on.change(box.value, false);
-    };
-
     box.addEventListener("paste", (event) => {
       const text = event.clipboardData?.getData("text") ?? "";
       if (text.length <= TAKEN) return;
@@ -122,24 +76,17 @@ const Filters = (() => {
     box.addEventListener("input", () => {
       if (box.value.length < TAKEN) left = 0;
       grow();
-      offer(false);
       clearTimeout(waiting);
       waiting = setTimeout(() => on.change(box.value, false), 80);
     });
-    box.addEventListener("blur", () => { close(); });
     const commit = () => {
       clearTimeout(waiting);
       on.change(box.value, true);
     };
     box.addEventListener("change", commit);
     box.addEventListener("keydown", (event) => {
-      const open = options.length > 0;
-      const lines = box.value.includes("\n"); // where the arrows move the caret, and Enter begins a line
-      if (event.key === "ArrowDown" && (open || !lines)) { event.preventDefault(); if (open) choose(chosen + 1); else offer(true); }
-      else if (event.key === "ArrowUp" && open) { event.preventDefault(); choose(chosen < 0 ? options.length - 1 : chosen - 1); }
-      else if ((event.key === "Enter" || event.key === "Tab") && open && chosen >= 0) { event.preventDefault(); take(chosen); }
-      else if (event.key === "Enter" && !event.shiftKey && !lines) { event.preventDefault(); close(); commit(); }
-      else if (event.key === "Escape" && open) { event.preventDefault(); event.stopPropagation(); close(); }
+      const isLine = !box.value.includes("\n"); // else Enter begins a line
+      if (event.key === "Enter" && !event.shiftKey && isLine) { event.preventDefault(); commit(); }
     });
     form.querySelector("#clear").addEventListener("click", () => { set(""); on.change("", true); box.focus(); });
     ways.addEventListener("change", () => on.ways(ways.checked));

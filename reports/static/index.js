@@ -77,61 +77,84 @@ const Address = (() => {
     },
     open: (where) => go({ at: where }),
   });
-  const list = List.create(at("list"), book, { open: (where) => go({ at: where }) });
+  const list = List.create(at("list"), at("rest"), book, { open: (where) => go({ at: where }) });
   const filters = Filters.create(at("filters"), book, {
     change: (q, step) => go({ q: q.trim(), at: q.trim() === state.q ? state.at : null }, step),
     ways: (ways) => go({ ways }),
     more: (more) => go({ more, at: null }),
   });
 
+  // What is nearest to the words first; else what is open, and what is silent before what is seen.
+  const ordered = (cases, { nearest, scope }) => {
+    const { isOpen } = Book.newest(book, scope);
+    const places = new Map(nearest.map((entry, place) => [entry, place]));
+    const placeOf = (entry) => places.get(entry) ?? nearest.length;
+    return cases.sort((a, b) => placeOf(a) - placeOf(b) || isOpen(b) - isOpen(a) || b.silent - a.silent);
+  };
   const number = (value) => value.toLocaleString("en");
-  const summary = (cases, { scope, shares }) => {
-    const found = Book.count(book, cases, scope);
-    const counts = Object.entries(found.marks).filter(([, count]) => count).map(([mark, count]) =>
-      element("li", { "data-mark": mark }, element("i", { class: `mark ${mark}`, "aria-hidden": "true" }, book.marks[mark].glyph), ` ${book.marks[mark].words} `, element("b", {}, number(count))));
-    const flags = ["stale", "here", "simulated"].filter((flag) => found[flag]).map((flag) => element("li", { "data-mark": flag }, element("span", { class: "badge" }, flag === "here" ? "underlined: measured here" : flag), " ", element("b", {}, number(found[flag]))));
+  const summary = (cases, { shares }) => {
     const shared = cases.filter(shares).length;
-    at("found").textContent = `${number(cases.length)} of ${number(book.cases.length)} cases${shared ? `, ${number(shared)} by shared code` : ""}, ${number(found.cells)} cells with their workarounds`;
-    at("counts").replaceChildren(...counts, ...flags);
-    for (const name of ["counts", "take"]) at(name).classList.remove("unasked");
+    at("found").textContent = `${number(cases.length)} of ${number(book.cases.length)} cases${shared ? `, ${number(shared)} by shared code` : ""}`;
+    at("take").classList.remove("unasked");
     at("none").hidden = cases.length > 0;
   };
+  const used = new Set(book.told.map(({ mark }) => mark));
+  at("counts").append(...Object.entries(book.marks).filter(([mark]) => used.has(mark)).map(([mark, { glyph, words }]) => element("li", {}, element("i", { class: `mark ${mark}`, "aria-hidden": "true" }, glyph), ` ${words}`)));
 
   // Above the table stands what was asked for in words: cases, not cells.
-  const answer = ({ error, failures, nearest, texts }) => {
+  const answer = ({ error, failures, nearest, texts, pages, leads }, given) => {
+    const versions = given?.alone ? given : null;
     const link = (entry) => element("li", {}, element("a", { href: entry.href }, entry.title), " ", element("small", {}, entry.name));
-    const words = nearest.slice(0, NEAREST).map(link);
-    const measured = error || failures.length ? Paste.answer(failures, errors.measured) : null;
+    const variants = Map.groupBy(nearest, (entry) => entry.name.replace(/\[.*/, ""));
+    const words = [...variants.values()].slice(0, NEAREST).map(([first]) => link(first));
+    const measured = !versions && (error || failures.length) ? Paste.answer(failures, errors.measured) : null;
     const says = [
-      measured ? measured.says : "",
-      error && !failures.length && words.length ? "By its words:" : "",
-      Paste.isPackages(error) ? "This is a list of packages: “Check my versions” reads it." : "",
+      versions ? versions.says : measured ? measured.says : "",
+      error && !failures.length && words.length && !versions ? "By its words:" : "",
       Address.isLong(state.q) ? "This text is too long for an address, so a link to this page does not hold it." : "",
     ].filter(Boolean).join(" ");
-    const meant = error ? [] : Rank.meant(texts, book.cases);
-    at("answer").replaceChildren(...(says ? [element("p", {}, says)] : []), ...meant.map(suggestion), element("ol", {}, ...(failures.length ? measured.items : words)));
-    at("answer").hidden = !says && !meant.length && !nearest.length;
+    const meant = error ? [] : Rank.meant(texts, book);
+    const doors = [...(given ? [{ href: checked(given.pins), text: "Check my versions" }] : []), ...pages].map(({ href, text }) => element("p", {}, element("a", { href }, text)));
+    const cases = element("ol", {}, ...(versions ? [] : failures.length ? measured.items.slice(0, NEAREST) : words));
+    const parts = leads || versions ? [...doors, cases] : [cases, ...doors];
+    at("answer").replaceChildren(...(says ? [element("p", {}, says)] : []), ...meant.map(suggestion), ...parts);
+    at("answer").hidden = !at("answer").textContent;
+  };
+  // The versions in the lines of the box, and whether they are all that stands there.
+  const DECIDING = new Set(["torch", ...book.cases.flatMap((entry) => entry.packages)]);
+  const versionsIn = (text) => {
+    if (!text.includes("\n")) return null;
+    try {
+      const found = Pins.read(text);
+      const isKnown = (name) => DECIDING.has(name);
+      const pins = [...[...found.pins].filter(([name]) => isKnown(name)), ...[...found.absent].filter(isKnown).map((name) => ["absent", name])];
+      return { says: Pins.sentence(found, DECIDING), pins, alone: !errors.read(text).name };
+    } catch (fault) {
+      if (!(fault instanceof Pins.Fault)) throw fault;
+      return fault.isFile && !errors.read(text).name ? { says: fault.message, pins: [], alone: true } : null;
+    }
   };
   const suggestion = ([word, near]) => {
-    const at = state.q.toLowerCase().indexOf(word);
+    const at = state.q.indexOf(word);
     const q = state.q.slice(0, at) + near + state.q.slice(at + word.length);
     return element("p", {}, "Did you mean ", element("a", { href: `#${new URLSearchParams({ q })}` }, near), "?");
   };
 
   // The checker is opened at the versions that stand in the box, whatever else does.
   const check = document.querySelector(".doors [href^='check.html']");
+  const checked = (pins) => `check.html${pins.length ? `#${new URLSearchParams(pins)}` : ""}`;
   const door = ({ tree, texts = [] }) => {
     const asked = new URLSearchParams();
     const terms = tree?.type === "and" ? tree.parts.filter((part) => part.type === "atom") : [];
-    const pins = [...terms.filter((term) => term.key === "with").flatMap((term) => term.values), ...Paste.packages(state.q)];
-    for (const pin of pins) asked.set(...pin.split("=="));
+    const pins = terms.filter((term) => term.key === "with").flatMap((term) => term.values.map((value) => value.split("==")));
+    for (const pin of pins) asked.set(...pin);
     for (const term of terms) if (term.key === "release" && term.values.length === 1) asked.set("transformers", term.values[0]);
     for (const key of ["precision", "model", "trigger"]) {
       const known = new Set(book.words[key]);
-      const [first] = [...terms.filter((term) => term.key === key).flatMap((term) => term.values), ...texts].filter((word) => known.has(word));
+      const [first] = [...terms.filter((term) => term.key === key).flatMap((term) => term.values), ...texts.map((text) => text.toLowerCase())].filter((word) => known.has(word));
       if (first && pins.length) asked.set(key, first);
     }
-    if (check) check.href = `check.html${asked.size ? `#${asked}` : ""}`;
+    if (check) check.href = checked([...asked]);
   };
 
   // What a query that cannot be read leaves behind is no answer to it.
@@ -139,7 +162,7 @@ const Address = (() => {
     const short = answered.length > 80 ? `${answered.slice(0, 80)}…` : answered;
     const last = short ? `still that of ${short}` : "every case";
     at("found").textContent = `This query cannot be read; the table shows ${last}.`;
-    for (const name of ["counts", "take"]) at(name).classList.add("unasked");
+    at("take").classList.add("unasked");
     at("none").hidden = true;
   };
 
@@ -151,7 +174,8 @@ const Address = (() => {
     rows = isList(compiled.scope) ? list : table;
     at("list").hidden = rows !== list;
     at("matrix").hidden = rows !== table;
-    rows.show({ cases, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, more: state.more || isAside(state.at), at: state.at });
+    at("rest").hidden = true;
+    rows.show({ cases, isRanked: compiled.nearest.length > 0, scope: compiled.scope, asked: compiled.asked, open: state.open, ways: state.ways, more: state.more || isAside(state.at), at: state.at });
   };
 
   const load = (ended) => Texts.load().then(() => {
@@ -178,8 +202,10 @@ const Address = (() => {
     shown = compiled;
     const key = JSON.stringify([answered, Boolean(fault), [...state.open], state.ways, state.more, narrow.matches]);
     if (drawn !== key) {
-      const cases = book.cases.filter(compiled.holds);
-      if (!fault) answer(compiled);
+      const given = !fault && state.q ? versionsIn(state.q) : null;
+      if (given?.alone) Object.assign(compiled, { nearest: [], holds: () => true });
+      const cases = ordered(book.cases.filter(compiled.holds), compiled);
+      if (!fault) answer(compiled, given);
       if (fault) unanswered();
       else summary(cases, compiled);
       show(compiled, cases);

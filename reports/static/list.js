@@ -50,15 +50,18 @@ const List = (() => {
     return telling.length ? telling : lines;
   };
 
-  const create = (root, book, on) => {
+  const FIRST = 20; // cases that are drawn unasked: all are as tall as eighty screens of a phone
+
+  const create = (root, rest, book, on) => {
     let view = null;
+    let isWhole = false;
     const whereIs = (entry, track, line) => ({ case: entry.name, workaround: track.workaround, device: track.device, column: book.columns[line.at].name });
     const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
     const drawLine = (entry, track, line) => {
       const { told, where, ways } = line;
       const names = line.precisions.map((at) => book.precisions[at]).join(", ");
-      const device = book.devices.length > 1 ? ` on ${track.device}` : "";
+      const device = view.scope.devices.size > 1 ? ` on ${track.device}` : "";
       const mark = element("i", { class: `mark ${told.style}`, "aria-hidden": "true" }, book.marks[told.mark].glyph);
       const links = ways.flatMap((way, at) => [at ? ", " : "", element("a", { href: `${entry.href}#${entry.ways[way].anchor}` }, way)]);
       const button = element("button", { type: "button", "aria-label": `Details of ${entry.name}, ${names}` }, "Details");
@@ -91,13 +94,18 @@ const List = (() => {
     };
     const show = (next) => {
       view = { ...next, columns: Book.shown(book, next.scope, next.more), precisions: book.precisions.map((_, at) => at).filter((at) => next.scope.precisions[at]) };
+      isWhole = false;
       draw();
     };
     const plainOf = (entry) => entry.tracks.filter((track) => !track.workaround && view.scope.devices.has(track.device));
     const draw = () => {
       const items = view.cases.flatMap((entry) => plainOf(entry).map((track) => drawCase(entry, track))).filter(Boolean);
-      root.replaceChildren(...items);
+      isWhole ||= items.slice(FIRST).some((item) => item.querySelector(".detail"));
+      root.replaceChildren(...items.slice(0, isWhole ? Infinity : FIRST));
+      rest.hidden = isWhole || items.length <= FIRST;
+      rest.firstElementChild.textContent = `Show all ${items.length}`;
     };
+    rest.addEventListener("click", () => { isWhole = true; draw(); });
     const openAt = (at) => {
       view.at = at;
       draw();

@@ -3,7 +3,8 @@
 const Paste = (() => {
   const LIMIT = 300;
   const DEEPEST = 4;
-  const NEAR = 30; // below this a case is only of the same kind
+  const NEAR = 42; // below this a case is only of the same kind
+  const PART = 4; // words of a message that are as good as the whole
   const SHOWN = 8;
   const HUGE = 200000; // the end of a log is where the error stands
   const LONG = 5000; // a signature is the beginning of a message
@@ -12,7 +13,8 @@ const Paste = (() => {
   // A text is a pasted error where it has lines, or begins as a traceback or an exception does.
   const CLASSES = "(?:Error|Exception|Warning|Interrupt|Exit|Invalid|Failure|Unavailable)";
   const IS_CLASS = new RegExp(CLASSES);
-  const BEGINS = new RegExp(`^\\s*(?:Traceback \\(most recent|File "|(?:\\w+\\.)*\\w*${CLASSES}:\\s*\\S)`);
+  const BEFORE = "(?:\\[[^\\]\\n]{0,80}\\]:?\\s*|[\\d:.,T/-]+\\s+|[A-Z]{4,8}:?\\s+|[\\w.]+:\\s+)*"; // of a log
+  const BEGINS = new RegExp(`^\\s*${BEFORE}(?:Traceback \\(most recent|File "|(?:\\w+\\.)*\\w*${CLASSES}:\\s*\\S)`);
   const isError = (text) => /\n\s*\S/.test(text.trim()) || BEGINS.test(text);
   // Lines that hold nothing but keys with values are the query, wherever they stand in an error.
   const TERMS = new RegExp(`^(?:\\s*-?(?:${Object.keys(Query.KEYS).join("|")}):(?:"[^"]*"|[^\\s"])+(?=\\s|$))+\\s*$`, "i");
@@ -24,11 +26,6 @@ const Paste = (() => {
     // In the query a term stands where it stands in the text, so that it can be written over.
     return { query: kept(true), error: kept(false).trim() };
   };
-
-  // What pip freeze and requirements.txt hold is no error, whatever it stands beside.
-  const isPackages = (text) => (text.match(/^[A-Za-z][\w.-]*(?:\[[\w,-]+\])?\s*(?:==|>=|~=)\s*\d\S*\s*$/gm) ?? []).length > 1;
-  const DECIDING = new Set(["transformers", "torch", "accelerate", "peft"]);
-  const packages = (text) => [...text.matchAll(/^([A-Za-z][\w.-]*)\s*==\s*(\d[\w.!+-]*)\s*$/gm)].map(([, name, version]) => [name.toLowerCase(), version]).filter(([name]) => DECIDING.has(name)).map((pin) => pin.join("=="));
 
   const create = (known) => {
     const noise = known.noise.map(([pattern, put]) => [new RegExp(pattern, "gu"), put]);
@@ -43,7 +40,11 @@ const Paste = (() => {
     const signature = (name, message) => `${name}: ${clean(message)}`.slice(0, LIMIT).trimEnd();
 
     const wordsOf = (text) => new Set(text.toLowerCase().match(/[\p{L}_][\p{L}\p{N}_.]+/gu) ?? []);
-    const traces = known.cases.flatMap((one) => one.traces.map((trace) => ({ one, trace, words: wordsOf(trace.signature) })));
+    // A message as its words alone: people drop a comma, or copy a part.
+    const plain = (text) => ` ${(text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []).join(" ")} `;
+    const isPart = (part, whole) => whole.includes(part) && part.split(" ").length >= PART + 2;
+    const messageOf = (trace) => trace.signature.slice(trace.signature.indexOf(":") + 2);
+    const traces = known.cases.flatMap((one) => one.traces.map((trace) => ({ one, trace, words: wordsOf(trace.signature), plain: plain(messageOf(trace)) })));
     const seenIn = new Map();
     for (const { words } of traces) for (const word of words) seenIn.set(word, (seenIn.get(word) ?? 0) + 1);
     const weight = (word) => Math.log(1 + traces.length / (1 + (seenIn.get(word) ?? 0)));
@@ -55,9 +56,9 @@ const Paste = (() => {
     };
 
     // The last line that names a class ends a traceback; without one everything is message.
-    const CLASS = /^(?:[\p{L}\p{N}_]+\.)*([\p{Lu}_][\p{L}\p{N}_]*)(?::\s?(.*))?$/u;
+    const CLASS = /^(?:[\w.]+: )?(?:[\p{L}\p{N}_]+\.)*([\p{Lu}_][\p{L}\p{N}_]*)(?::\s?(.*))?$/u;
     const read = (pasted) => {
-      const lines = pasted.slice(-HUGE).replace(/\x1b\[[0-9;]*m/g, "").split("\n").map((line) => line.replace(/^[│|]\s?/, "").trimEnd());
+      const lines = pasted.slice(-HUGE).replace(/\x1b\[[0-9;]*m/g, "").split("\n").map((line) => (/\S/.test(line) ? line.match(/^\s*/)[0] + Pins.bare(line.replace(/^[│|]\s?/, "")) : ""));
       const frames = lines.map((line) => /File "([^"]*)", line \d+, in (?:[\p{L}\p{N}_<>.]+\.)?([\p{L}\p{N}_<>]+)/u.exec(line)).filter(Boolean).map((found) => `${inside(found[1])}:${found[2]}`);
       for (let at = lines.length - 1; at >= 0; at -= 1) {
         const found = CLASS.exec(lines[at].trim());
@@ -74,14 +75,14 @@ const Paste = (() => {
       return at >= 0 ? plain.slice(at + "site-packages/".length) : plain.split("/").slice(-2).join("/");
     };
 
-    const judge = ({ one, trace, words }, error) => {
+    const judge = ({ one, trace, words, plain: wanted }, error) => {
       const why = [];
       let score = 0;
       const name = trace.signature.split(":")[0];
-      const wanted = error.name ? trace.signature : trace.signature.slice(name.length + 2);
-      const same = error.message && (error.name ? error.signature : error.clean.slice(0, wanted.length || 1)) === wanted;
+      const isWhole = error.signature === trace.signature || (wanted.trim() && error.plain === wanted);
+      const same = error.message && (!error.name || error.name === name) && (isWhole || isPart(wanted, error.plain) || isPart(error.plain, wanted));
       const text = one.matches.find((match) => match && error.message.includes(match));
-      if (same) { score += 100; why.push("the same message"); }
+      if (same) { score += 100; why.push(isWhole ? "the same message" : "a part of the message"); }
       if (text) { score += 45; why.push(`the case expects “${text}”`); }
       if (error.name && error.name === name) { score += 10; why.push(`the same class, ${name}`); }
       if (!same) {
@@ -98,14 +99,14 @@ const Paste = (() => {
       return { one, trace, score, why, same: Boolean(same), expects: Boolean(text && !same) };
     };
     // What a file expects can be met although no run has failed so yet.
-    const unseen = (one) => ({ one, words: new Set(), trace: { signature: `${one.raises[0] ?? ""}: `, headline: "", anchor: "expectations", frames: [], where: "expected, not seen failing", fixes: [] } });
+    const unseen = (one) => ({ one, words: new Set(), plain: "", trace: { signature: `${one.raises[0] ?? ""}: `, headline: "", anchor: "expectations", frames: [], where: "expected, not seen failing", fixes: [] } });
     const every = [...traces, ...known.cases.filter((one) => !one.traces.length).map(unseen)];
 
     // `namesOf` says what the text names of a case, or null for a case that is not asked for.
     const rank = (pasted, namesOf = () => []) => {
       const found = read(pasted);
       if (!found.message && !found.name && !found.frames.length) return [];
-      const error = { ...found, signature: signature(found.name, found.message), clean: clean(found.message), words: wordsOf(`${found.name}: ${clean(found.message)}`) };
+      const error = { ...found, signature: signature(found.name, found.message), clean: clean(found.message), plain: plain(clean(found.message)), words: wordsOf(`${found.name}: ${clean(found.message)}`) };
       const best = new Map();
       for (const one of every) {
         const judged = judge(one, error);
@@ -150,5 +151,5 @@ const Paste = (() => {
     const tied = (at) => [at - 1, at + 1].some((beside) => found[beside] && Math.abs(found[beside].score - found[at].score) < 1e-9);
     return { says, items: found.map((one, at) => item(one, tied(at))) };
   };
-  return { create, split, isPackages, packages, answer };
+  return { create, split, answer };
 })();

@@ -1,6 +1,6 @@
 "use strict";
-// The query language: from text to a tree, to a fault that points at its characters, or to what
-// may stand at the caret. It knows words, and nothing of the page.
+// The query language: from text to a tree, or to a fault that points at its characters. It knows
+// words, and nothing of the page.
 const Query = (() => {
   class Fault extends Error {
     // `open`: what would mend it may still come behind the text.
@@ -79,8 +79,9 @@ const Query = (() => {
       if (next === "-" && at + 1 < text.length && !/[\s)]/.test(text[at + 1])) { at += 1; found.push({ type: "-", start, end: at }); continue; }
       if (next === '"') { found.push({ type: "text", quoted: true, ...quoted() }); continue; }
       const head = /^(?!https?:\/\/)[A-Za-z]+(?=:(?!:))/i.exec(text.slice(at));
-      // `ValueError: cost` is a message; only what a value follows at once is a key.
-      if (!head || (!Object.hasOwn(KEYS, head[0].toLowerCase()) && !/[^\s]/.test(text[at + head[0].length + 1] ?? ""))) {
+      // `ValueError: cost` is a message; only what a value follows at once is a key. At the end it may follow.
+      const follows = head ? text[at + head[0].length + 1] ?? "" : " ";
+      if (follows ? /\s/.test(follows) : !Object.hasOwn(KEYS, head[0].toLowerCase())) {
         const plain = word(/[\s()"]/);
         found.push({ type: plain.text === "or" ? "or" : "text", ...plain });
         continue;
@@ -173,7 +174,7 @@ const Query = (() => {
       }
       if (token.type === ")") throw new Fault("this parenthesis was never opened", token.start, token.end);
       if (token.type === "or") throw new Fault("nothing stands before this or", token.start, token.end);
-      if (token.type === "text") return versionOf(token) ?? { type: "atom", key: "text", values: [token.text.toLowerCase()], start: token.start, end: token.end };
+      if (token.type === "text") return versionOf(token) ?? { type: "atom", key: "text", values: [token.text.toLowerCase()], raw: token.text, start: token.start, end: token.end };
       return atom(token, words);
     };
     // `5.23.0` is that release, and `peft 0.15.2` or `peft==0.15.2` are the environments with it.
@@ -261,23 +262,5 @@ const Query = (() => {
     return `${key}: does not know ${text}.${nearest(text, names)}`;
   };
 
-  // What may stand at the caret.
-  const complete = (text, caret, book) => {
-    const start = Math.max(...[..." (\t"].map((stop) => text.lastIndexOf(stop, caret - 1))) + 1;
-    const minus = text[start] === "-" ? 1 : 0;
-    const typed = text.slice(start + minus, caret);
-    const colon = typed.indexOf(":");
-    if (colon < 0) {
-      const keys = Object.entries(KEYS).filter(([key]) => key.startsWith(typed.toLowerCase()));
-      return { start: start + minus, end: caret, options: keys.map(([key, one]) => ({ text: `${key}:`, says: one.says })) };
-    }
-    const key = typed.slice(0, colon).toLowerCase();
-    const from = start + minus + Math.max(colon, typed.lastIndexOf(",")) + 1;
-    const wanted = text.slice(from, caret).replace(/^"/, "").toLowerCase();
-    const names = (book.words[key] ?? []).filter((name) => name.toLowerCase().includes(wanted));
-    names.sort((a, b) => b.toLowerCase().startsWith(wanted) - a.toLowerCase().startsWith(wanted));
-    return { start: from, end: caret, more: Math.max(0, names.length - 12), options: names.slice(0, 12).map((name) => ({ text: /[\s(),"]/.test(name) ? `"${name.replaceAll('"', "")}"` : name, says: "" })) };
-  };
-
-  return { Fault, KEYS, FLAGS, parse, complete, closest, version, compare, holds };
+  return { Fault, KEYS, FLAGS, parse, closest, version, compare, holds };
 })();

@@ -1,85 +1,114 @@
 "use strict";
-// Plain words, as people type them: which cases are nearest, when none has all of the words.
+// Plain words, as people type them: which cases are nearest, and whether any is near enough.
 // It knows texts, and nothing of the page.
 const Rank = (() => {
-  const LITTLE = new Set("a an and are as at be bug but by can do does fix fixed for from got has how i if in into is issue issues it leads my not of on or same should support the this to type using when which why with".split(" "));
+  const LITTLE = new Set("a after all although also am an and any are as at be but by can do does doesn fail failing fails fix fixed error errors exception for from get gets give gives got has have how i if in instead into is issue issues it know leads me my new no not now of on only or same should since support t the there this to type up upgrade using value warning was we what when which why with without bug bugs error known problem problems broken break breaks safe wrong work works".split(" "));
   // What people call a thing, and what cases call it.
   const ALSO = {
-    lora: ["lora", "adapter", "peft"], qlora: ["lora", "adapter"], finetune: ["trainer", "train"], finetuning: ["trainer", "train"], training: ["train"],
-    half: ["half", "fp16", "bf16", "16-bit", "16 bit"], bfloat16: ["bf16"], float16: ["fp16"], float32: ["fp32"], amp: ["autocast"],
-    wrong: ["wrong"], gibberish: ["wrong numbers", "nan or inf"], garbage: ["wrong numbers", "nan or inf"], corrupt: ["wrong numbers"], silent: ["wrong numbers", "nan or inf", "wrong dtype"],
-    infinite: ["inf"], infinity: ["inf"], overflow: ["overflow", "inf"], gpu: ["gpu", "cuda"], eval: ["eval"], evaluation: ["eval"], rope: ["rope", "rotary"],
-    uninitialized: ["uninitialised"], normalization: ["normalisation", "norm"], optimizer: ["optimizer", "optimiser"],
+    lora: ["adapter", "peft"], qlora: ["lora", "adapter", "4bit"], finetune: ["trainer", "train"], finetuning: ["trainer", "train"], training: ["train"],
+    half: ["fp16", "bf16", "16bit"], bfloat16: ["bf16"], float16: ["fp16"], float32: ["fp32"], float: ["fp32"], amp: ["autocast"], "16bit": ["fp16", "bf16"],
+    gibberish: ["wrong-numbers", "garbage"], garbage: ["wrong-numbers", "gibberish"], corrupted: ["wrong-numbers", "noise"], nonsense: ["wrong-numbers", "badly"],
+    infinite: ["inf"], infinity: ["inf"], overflow: ["inf"], gpu: ["cuda"], evaluation: ["eval"], rope: ["rotary"], v5: ["5.0"], random: ["uninitialised"],
+    embedding: ["embeddings"], parameters: ["weights"], discrepancy: ["drift", "rounds"], quantization: ["quantised"], autograd: ["gradients"],
   };
   const MOST = 60; // words of a text that are looked up: a pasted log has thousands
   const LONGEST = 80;
   const squashed = (text) => text.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, "");
-  const stem = (word) => (word.length > 5 ? word.replace(/(?:ations?|ings?|ed|es|s)$/, "") : word);
+  const stem = (word) => (word.length > 4 ? word.replace(/(?:ations?|ing|ed|es|s)$/, "") : word).replace("iz", "is");
 
   // An address of an issue is known by its owner, name and number.
   const plain = (text) => text.replaceAll(/https?:\/\/github\.com\/([\w.-]+\/[\w.-]+)\/(?:issues|pull)\/(\d+)\S*/g, "$1#$2");
+  // Each word, and its parts where it has any: DebertaForMaskedLM, pixtral-12b, e_score_correction_bias.
+  const CLASS = /(?<=\w)(?:For[A-Z][A-Za-z]+|Model|Config)$/;
+  const split = (text) => (plain(text).match(/[\p{Script=Latin}\p{N}][\p{Script=Latin}\p{N}_.+-]*/gu) ?? []).map((one) => one.replace(CLASS, "")).map((word) => {
+    const parts = word.replaceAll(/([a-z\d])([A-Z])/g, "$1 $2").toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean).map(stem);
+    return { word: word.replace(/[._+-]+$/, ""), whole: stem(squashed(word)), parts };
+  });
 
-  // A field by how much it tells of the case: its name, its title, then everything that is said.
-  const fields = (entry, book) => {
-    const precisions = book.precisions.filter((_, i) => entry.tracks.some((track) => !track.workaround && track.cells.some((stack) => stack >= 0 && Book.FAILS.has(book.told[book.stacks[stack][i]].mark))));
-    const names = [entry.name, ...entry.models, ...namesOf(entry)].join(" ");
-    const texts = [names, entry.title, [...entry.badges, ...precisions].join(" "), entry.haystack];
-    return texts.map((text) => ({ text: text.toLowerCase(), squashed: squashed(text) }));
-  };
   const namesOf = (entry) => entry.packages.filter((name) => name !== "torch" && name !== "transformers");
-  const WEIGHTS = [6, 3, 2, 1];
   const UNREPORTED = 0.8; // of its score: what people look for, somebody has mostly reported
-  const NAMES = 2; // of the fields, those that name the case
+  const FIELDS = [3, 2.5, 1.5, 1]; // what a word weighs in the name, the title, the badges, all that is said
+  const TELLS = [1, 1, 0.7, 0.5]; // how much of a word it explains there
+  const NEAR = 0.32; // of what a text says, explained by a case that is near
+  const UNKNOWN = 3.5; // what a word tells that no case has
+  const BESIDE = 0.3; // of the best score, and the case is listed beside it
+  const ABOUT = 0.6; // of what a case must explain, where the text names its model
+  const ELSEWHERE = 0.4; // of the score, where the text names other models
 
-  // Each word with its parts: DebertaForMaskedLM, pixtral-12b.
-  const words = (texts) => {
-    const all = texts.flatMap((text) => plain(text).split(/[\s,;()[\]{}"'`]+/)).filter((word) => squashed(word)).slice(0, 20 * MOST);
-    const telling = all.filter((word) => !LITTLE.has(squashed(word)));
-    return [...new Set(telling.length ? telling : all)].slice(0, MOST).map((word) => {
-      const parts = word.slice(0, LONGEST).replaceAll(/([a-z\d])([A-Z])/g, "$1 $2").toLowerCase().split(/[^\p{L}\p{N}.]+/u);
-      return { word: word.slice(0, LONGEST).toLowerCase(), parts: parts.filter((part) => part.length > 1 && !LITTLE.has(part)) };
-    });
-  };
-  const formsOf = (word) => [word, ...(ALSO[squashed(word)] ?? [])].map((form) => ({ form: stem(form), bare: squashed(stem(form)) }));
-  // The first field that has it weighs most, so that the long ones are rarely read.
-  const weightIn = (entry, forms, fields = WEIGHTS.length) => {
-    const at = entry.fields.slice(0, fields).findIndex((field) => forms.some(({ form, bare }) => field.text.includes(form) || (bare.length > 3 && field.squashed.includes(bare))));
-    return at < 0 ? 0 : WEIGHTS[at];
-  };
-  const having = (entries, forms, fields) => entries.map((entry) => [entry, weightIn(entry, forms, fields)]).filter(([, weight]) => weight);
-
-  // Two or three words side by side may be one name: qwen 2.5 vl.
-  const joined = (list) => list.flatMap((_, i) => [2, 3].map((size) => list.slice(i, i + size)).filter((some) => some.length > 1 && some.length === new Set(some).size)).map((some) => some.join(""));
-
-  // The cases that have anything of it, the nearest first; `share` is how many of the words, of 1, a
-  // case must have.
-  const nearest = (texts, entries, share = 0) => {
-    const scores = new Map();
-    const add = (found, factor) => {
-      // What few cases have tells more than what most have.
-      const rare = Math.log(1 + entries.length / (found.length || 1));
-      for (const [entry, weight] of found) scores.set(entry, (scores.get(entry) ?? 0) + factor * weight * rare * (entry.reported ? 1 : UNREPORTED));
+  // By each word the cases that have it, with the first field that does.
+  const index = (book) => {
+    const found = new Map();
+    const models = new Map();
+    const put = (word, entry, field) => {
+      if (!found.has(word)) found.set(word, new Map());
+      if (!found.get(word).has(entry)) found.get(word).set(entry, field);
     };
-    const single = words(texts);
-    const had = new Map();
-    for (const { word, parts } of single) {
-      const found = having(entries, formsOf(word));
-      for (const [entry] of found) had.set(entry, (had.get(entry) ?? 0) + 1);
-      // A word that nobody has may be put together from words that somebody has.
-      if (found.length || parts.length < 2) add(found, 1);
-      else for (const part of new Set(parts)) add(having(entries, formsOf(part)), 1);
+    for (const entry of book.cases) {
+      const precisions = book.precisions.filter((_, i) => entry.tracks.some((track) => !track.workaround && track.cells.some((stack) => stack >= 0 && Book.FAILS.has(book.told[book.stacks[stack][i]].mark))));
+      const names = [entry.name, ...entry.models, ...namesOf(entry)].join(" ");
+      [names, entry.title, [...entry.badges, ...entry.symptom, ...entry.trigger, ...precisions].join(" "), entry.haystack].forEach((text, field) => {
+        const words = split(text);
+        for (const { whole, parts } of words) for (const form of [whole, ...parts]) put(form, entry, field);
+        // Two or three words side by side may be one name: qwen 2.5 vl.
+        if (field < 2) for (const form of joined(words)) if (/\d/.test(form)) put(form, entry, field);
+      });
+      for (const name of [...entry.models, ...entry.shared]) {
+        for (const form of new Set([squashed(name), squashed(name.replace(/[\d._-].*/, ""))])) {
+          if (form.length > 1) put(stem(form), entry, 0);
+          models.set(stem(form), (models.get(stem(form)) ?? new Set()).add(entry));
+        }
+      }
     }
-    for (const word of joined(single.map((one) => one.word))) add(having(entries, [{ form: word, bare: squashed(word) }], NAMES), 2);
-    const ranked = [...scores].sort((a, b) => b[1] - a[1] || (a[0].name < b[0].name ? -1 : 1));
-    const isNear = ([entry, score]) => score >= ranked[0][1] / 3 && (had.get(entry) ?? 0) >= share * single.length;
-    return ranked.filter(isNear).slice(0, 10).map(([entry]) => entry);
+    return Object.assign(found, { models });
+  };
+  const joined = (words) => words.flatMap((_, i) => [2, 3].map((size) => words.slice(i, i + size)).filter((some) => some.length > 1).map((some) => stem(some.map(({ word }) => squashed(word)).join(""))));
+
+  const indexOf = (book) => (book.index ??= index(book));
+  const hitsOf = (known, form) => {
+    const hits = new Map();
+    for (const each of [form, ...(ALSO[form] ?? []).map((one) => stem(squashed(one)))]) for (const [entry, field] of known.get(each) ?? []) hits.set(entry, Math.min(field, hits.get(entry) ?? field));
+    return hits;
+  };
+  // What is looked up: words that tell something, or their parts where nobody has the whole.
+  const lookedUp = (texts, known) => {
+    const words = texts.flatMap(split).filter(({ word }) => word.length <= LONGEST);
+    const telling = words.filter(({ word, whole }) => !LITTLE.has(word.toLowerCase()) && !LITTLE.has(whole));
+    const kept = (telling.length ? telling : words).slice(0, MOST);
+    const names = joined(words).filter((form) => known.models.has(form) || (/\d/.test(form) && known.has(form)));
+    const forms = kept.flatMap(({ whole, parts }) => (known.has(whole) || ALSO[whole] || parts.length < 2 ? [whole] : parts.filter((part) => part.length > 1 && !LITTLE.has(part))));
+    return [...new Set([...names, ...forms.filter((form) => !names.some((name) => name.includes(form)))])];
+  };
+
+  // The cases that have what a text says, the nearest first; none where no case explains enough of it.
+  const nearest = (texts, entries, book, share = NEAR) => {
+    const known = indexOf(book);
+    const among = new Set(entries);
+    const scores = new Map();
+    const forms = lookedUp(texts, known);
+    const about = new Set(forms.flatMap((form) => [...known.models.get(form) ?? []]));
+    const isElsewhere = (entry) => about.size && !about.has(entry) && !entry.models.includes("any");
+    let total = 0;
+    for (const form of forms) {
+      const hits = hitsOf(known, form);
+      // What few cases have tells more than what most have.
+      const rare = hits.size ? Math.log(1 + book.cases.length / hits.size) : UNKNOWN;
+      total += rare;
+      for (const [entry, field] of hits) {
+        const [score, explained] = scores.get(entry) ?? [0, 0];
+        scores.set(entry, [score + rare * FIELDS[field] * (entry.reported ? 1 : UNREPORTED) * (isElsewhere(entry) ? ELSEWHERE : 1), explained + rare * TELLS[field]]);
+      }
+    }
+    const ranked = [...scores].filter(([entry, [, explained]]) => among.has(entry) && explained >= share * total * (about.has(entry) ? ABOUT : 1))
+      .sort((a, b) => b[1][0] - a[1][0] || (a[0].name < b[0].name ? -1 : 1));
+    return ranked.filter(([, [score]]) => score >= BESIDE * ranked[0][1][0]).map(([entry]) => entry);
   };
 
   // For the words that no case has, those of names and titles that are spelled nearly so.
-  const meant = (texts, entries) => {
-    const known = new Set(entries.flatMap((entry) => [...entry.models, ...entry.shared, ...namesOf(entry), ...entry.name.split("_"), ...entry.trigger, ...entry.symptom, ...entry.title.toLowerCase().split(/[^\p{L}\p{N}.-]+/u)]).filter((word) => word.length > 3));
-    return words(texts).filter(({ word, parts }) => /\p{L}{2}/u.test(word) && ![word, ...parts].some((one) => having(entries, formsOf(one)).length)).flatMap(({ word }) => {
-      const near = Query.closest(word, [...known], word.length / 3);
+  const meant = (texts, book) => {
+    const known = indexOf(book);
+    const names = [...new Set(book.cases.flatMap((entry) => [...entry.models, ...entry.shared, ...namesOf(entry), ...entry.name.split("_"), ...entry.trigger, ...entry.symptom, ...entry.title.toLowerCase().split(/[^\p{L}\p{N}.-]+/u)]).filter((word) => word.length > 3))];
+    return texts.flatMap(split).filter(({ word, whole, parts }) => /\p{L}{2}/u.test(word) && ![whole, ...parts].some((form) => hitsOf(known, form).size)).flatMap(({ word }) => {
+      const near = Query.closest(word, names, word.length / 3);
       return near ? [[word, near]] : [];
     });
   };
@@ -90,7 +119,29 @@ const Rank = (() => {
     return [...entry.models, ...namesOf(entry)].filter((name) => name !== "any" && bare.includes(squashed(name)));
   };
 
-  return { fields, nearest, meant, named };
+  // The pages of what a text names. They lead where it names nothing else.
+  const PRECISIONS = /^(?:fp32|bf16|fp16|bfloat16|float16|float32|half|precision)$/;
+  const pages = (texts, terms, book) => {
+    const releases = terms.filter((term) => term.key === "release").flatMap((term) => term.values);
+    const pins = terms.filter((term) => term.key === "with").flatMap((term) => term.values.map((value) => value.split("==")));
+    const words = texts.flatMap((text) => text.split(/[\s,;?!]+/)).map((word) => word.toLowerCase()).filter((word) => word && !LITTLE.has(word) && !PRECISIONS.test(word));
+    const models = book.words.model.map((name) => [squashed(name), name]).sort((a, b) => b[0].length - a[0].length);
+    const modelOf = (word) => {
+      const bare = squashed(word.replace(/^[\w.-]+\//, "").replace(/(?:for[a-z]+|model|config|tokenizer|processor)$/, ""));
+      return models.find(([name]) => name === bare || (word.includes("/") && name.length > 3 && bare.startsWith(name)))?.[1];
+    };
+    const packages = [...pins.map(([name]) => name), ...words].filter((name) => book.packages.includes(name));
+    const release = [...releases, ...pins.filter(([name]) => name === "transformers").map(([, version]) => version)];
+    const found = [
+      ...release.filter((name) => book.columns.some((column) => column.name === name && column.source !== "stack")).map((name) => [`release/${name}.html`, `transformers ${name}: what it broke and fixed`]),
+      ...packages.filter((name) => name !== "transformers" || !release.length).map((name) => [`package/${name}.html`, `${name}: the bugs that depend on it`]),
+      ...words.map(modelOf).filter(Boolean).map((name) => [`model/${encodeURIComponent(name)}.html`, `${name}: every case about it`]),
+    ];
+    const leads = words.every((word) => book.packages.includes(word) || modelOf(word));
+    return { leads: leads && found.length > 0, isBare: !words.length && found.length > 0, pages: [...new Map(found)].map(([href, text]) => ({ href, text })) };
+  };
+
+  return { nearest, meant, named, pages };
 })();
 
 // From a query's tree to the cases that it holds for, and the columns and precisions to look at.
@@ -237,14 +288,24 @@ const Search = (() => {
     return { scope: inner, test: (entry) => tests.every((test) => test(entry)), together };
   };
 
-  const plainOf = (tree) => (tree.type === "and" ? tree.parts.filter((part) => part.type === "atom" && part.key === "text").flatMap((part) => part.values) : []);
+  // The words that are typed; in a sentence an `or` or a minus is one of them.
+  const plainOf = (node, deep) => {
+    if (node.type === "atom") return node.key === "text" ? [node.raw] : [];
+    if (node.type === "not") return deep ? plainOf(node.part, deep) : [];
+    return node.type === "or" && !deep ? [] : node.parts.flatMap((part) => plainOf(part, deep));
+  };
+  const textsOf = (tree) => {
+    const every = plainOf(tree, true);
+    return every.length >= MESSAGE ? every : plainOf(tree, false);
+  };
 
-  // The words that are typed rank the cases; what else is asked for still has to hold.
+  // The words rank the cases; what else is asked for still has to hold.
   const byWords = (texts, tree, book) => {
-    const others = group({ type: "and", parts: tree.parts.filter((part) => part.key !== "text") }, everything(book), book).test;
-    return Rank.nearest(texts, book.cases.filter(others));
+    const others = group({ type: "and", parts: (tree.parts ?? []).filter((part) => part.type === "atom" && part.key !== "text") }, everything(book), book).test;
+    return Rank.nearest(texts, book.cases.filter(others), book);
   };
   const MESSAGE = 4; // words
+  const KIND = 0.66; // of an error, explained by a case that may be of its kind
   // The columns whose versions a text names: 4.50.3, peft==0.15.2, torch 2.6.0.
   const placesIn = (text, book) => {
     const versions = [...text.matchAll(/(?:([a-z][\w-]*)\s*(?:==|:|version)?\s*)?\b(\d+(?:\.\d+){2,})\b/gi)].map(([, name, number]) => [name?.toLowerCase(), number]);
@@ -267,7 +328,7 @@ const Search = (() => {
       if (fault instanceof Query.Fault) fault.tree = tree; // it was read: what is chosen beside it can mend it
       throw fault;
     }
-    const read = { tree, scope: found.scope, asked: found.together ?? [], error, texts: plainOf(tree), failures: [], nearest: [], shares: sharing(tree), holds: found.test };
+    const read = { tree, scope: found.scope, asked: found.together ?? [], error, texts: textsOf(tree), failures: [], nearest: [], pages: [], shares: sharing(tree), holds: found.test };
     const entries = new Map(book.cases.filter(error ? found.test : () => true).map((entry) => [entry.name, entry]));
     const ranked = (message) => {
       const columns = placesIn(message, book);
@@ -277,8 +338,15 @@ const Search = (() => {
     if (error) {
       const failures = ranked(error);
       const { name, message } = errors.read(error);
-      const nearest = failures.length ? casesOf(failures) : Rank.nearest([name, message], [...entries.values()], 0.5);
+      const nearest = failures.length ? casesOf(failures) : Rank.nearest([name, message], [...entries.values()], book, KIND);
       return { ...read, failures, nearest, holds: (entry) => nearest.includes(entry) };
+    }
+    const terms = tree.type === "and" ? tree.parts.filter((part) => part.bare) : [];
+    Object.assign(read, Rank.pages(read.texts, terms, book));
+    if (read.isBare) {
+      // Of a question about a release or a package nothing is left to look for.
+      read.texts = [];
+      read.holds = group({ ...tree, parts: tree.parts.filter((part) => part.key !== "text") }, everything(book), book).test;
     }
     if (read.texts.length) {
       // A message without its class is words: only a failure that says the same answers it.

@@ -24,7 +24,8 @@ const Table = (() => {
     let page = null; // what was measured of it
     let seenAt = 0; // its width then
     let drawnAs = { precisions: "", places: "" };
-    let groups = []; // an area with its rows, made once; what is not asked for is hidden
+    let rowsOf = new Map(); // by case, made once for each choice of precisions
+    let rows = []; // that are shown
     const cached = new Map();
     const trackOf = new WeakMap();
     const observer = new IntersectionObserver((entries) => {
@@ -125,8 +126,8 @@ const Table = (() => {
     const rowOf = (entry, track) => {
       const way = track.workaround ? entry.ways[track.workaround] : null;
       const kind = way ? "workaround" : "case";
-      const device = book.devices.length > 1 ? ` on ${track.device}` : "";
-      const link = element("a", { href: way ? `${entry.href}#${way.anchor}` : entry.href, tabindex: "-1", title: way ? way.says : entry.title }, (way ? track.workaround : entry.title) + device);
+      const device = book.devices.length > 1 ? [element("span", { class: "device" }, ` on ${track.device}`)] : [];
+      const link = element("a", { href: way ? `${entry.href}#${way.anchor}` : entry.href, tabindex: "-1", title: way ? way.says : entry.title }, way ? track.workaround : entry.title, ...device);
       // Its cells stand in columns that are shown on request: a row of dashes alone would look safe.
       const waits = track.cells.some((stack) => book.waits[stack]);
       const badges = [...(way ? (way.skips ? ["skips"] : []) : (entry.simulated ? ["simulated"] : [])), ...(waits ? [book.marks["needs-gpu"].words] : [])];
@@ -141,32 +142,24 @@ const Table = (() => {
     const hit = (track) => view.asked.some((one) => !one.plain && track.cells.some((stack, column) => stack >= 0 && view.scope.columns[column] && one.hits[stack]));
 
     const build = () => {
-      groups = [...Map.groupBy(book.cases, (entry) => entry.area)].map(([area, entries]) => {
-        const title = element("span");
-        const rows = entries.flatMap((entry) => entry.tracks.map((track) => rowOf(entry, track)));
-        const group = element("div", { role: "rowgroup" }, element("div", { role: "row", class: "area" }, element("div", { role: "rowheader" }, title)), ...rows);
-        return { area, title, rows, group };
-      });
-      body.replaceChildren(...groups.map((one) => one.group));
+      rowsOf = new Map(book.cases.map((entry) => [entry, entry.tracks.map((track) => rowOf(entry, track))]));
     };
-    const isShown = (cases, { entry, track }) => cases.has(entry) && view.scope.devices.has(track.device) && (!track.workaround || view.ways || hit(track));
+    const isShown = ({ track }) => view.scope.devices.has(track.device) && (!track.workaround || view.ways || hit(track));
+    // Cases in the order of the answer above, or those that the newest release still has first.
     const choose = () => {
-      const cases = new Set(view.cases);
-      let shown = 0;
-      for (const { area, title, rows, group } of groups) {
-        const found = new Set();
-        for (const row of rows) {
-          const known = trackOf.get(row);
-          const on = isShown(cases, known);
-          if (row.hidden === on) row.hidden = !on;
-          if (on) { found.add(known.entry); shown += 1; }
-        }
-        group.hidden = !found.size;
-        title.textContent = `${area} (${found.size})`;
-      }
-      root.setAttribute("aria-rowcount", String(shown + 1));
+      const { name, isOpen } = Book.newest(book, view.scope);
+      const titleOf = (entry) => (view.isRanked ? "The nearest first" : `${isOpen(entry) ? "Open" : "Not open"} in ${name}`);
+      const groups = [...Map.groupBy(view.cases, titleOf)].map(([title, entries]) => {
+        const shown = entries.map((entry) => rowsOf.get(entry).filter((row) => isShown(trackOf.get(row)))).filter((some) => some.length);
+        const head = element("div", { role: "row", class: "area" }, element("div", { role: "rowheader" }, element("span", {}, `${title} (${shown.length})`)));
+        return { shown: shown.flat(), group: element("div", { role: "rowgroup" }, head, ...shown.flat()) };
+      }).filter(({ shown }) => shown.length);
+      rows = groups.flatMap(({ shown }) => shown);
+      body.replaceChildren(...groups.map(({ group }) => group));
+      root.classList.toggle("several", view.scope.devices.size > 1);
+      root.classList.toggle("empty", !rows.length);
+      root.setAttribute("aria-rowcount", String(rows.length + 1));
     };
-    const rowsShown = () => groups.filter((one) => !one.group.hidden).flatMap((one) => one.rows.filter((row) => !row.hidden));
 
     // As wide as there is room for, with all lines folded; asked for rarely, since it costs a layout.
     const fit = ({ room, least }) => {
@@ -211,29 +204,31 @@ const Table = (() => {
       close();
       view = { ...next, precisions: book.precisions.map((_, i) => i).filter((i) => next.scope.precisions[i]) };
       const now = { precisions: view.precisions.join(), places: JSON.stringify([view.scope.columns, [...view.open], view.more]) };
-      if (now.precisions !== drawnAs.precisions || !groups.length) build();
+      if (now.precisions !== drawnAs.precisions || !rowsOf.size) build();
       if (now.precisions !== drawnAs.precisions || now.places !== drawnAs.places) {
         const space = measured();
         places = placesOf();
         if (now.precisions !== drawnAs.precisions) cached.clear();
         choose(); // first: what is hidden, and what is emptied, need not be laid out
-        const near = rowsShown().slice(0, SCREEN);
+        const near = rows.slice(0, SCREEN);
         const isNear = new Set(near);
-        for (const { rows } of groups) for (const row of rows) if (!isNear.has(row)) empty(row);
+        for (const row of [...rowsOf.values()].flat()) if (!isNear.has(row)) empty(row);
         const corner = element("div", { role: "columnheader", class: "corner" }, "case", element("small", {}, "transformers"));
         top.replaceChildren(element("div", { role: "row", class: "heads" }, corner, ...places.map(headOf)));
         if (now.precisions !== drawnAs.precisions) root.style.setProperty("--precisions", String(view.precisions.length || 1));
         root.setAttribute("aria-colcount", String(places.length + 1));
         fit(space);
         observer.disconnect();
-        for (const { rows } of groups) for (const row of rows) observer.observe(row);
+        for (const row of [...rowsOf.values()].flat()) observer.observe(row);
         near.forEach(fill); // the observer is a frame late
+        if (!drawnAs.places) body.scrollLeft = body.scrollWidth; // the newest releases
       } else {
         choose();
+        stretch();
       }
       drawnAs = now;
       if (stop) stop.tabIndex = -1;
-      stop = (kept && find(kept)) || rowsShown()[0]?.querySelector("a") || null;
+      stop = (kept && find(kept)) || rows[0]?.querySelector("a") || null;
       if (stop) stop.tabIndex = 0;
       openAt(view.at);
     };
@@ -247,7 +242,7 @@ const Table = (() => {
       return { case: known.entry.name, workaround: known.track.workaround, device: known.track.device, column: places[place]?.label ?? "" };
     };
     const find = (where) => {
-      const row = rowsShown().find((one) => {
+      const row = rows.find((one) => {
         const { entry, track } = trackOf.get(one);
         return entry.name === where.case && track.workaround === where.workaround && track.device === where.device;
       });
@@ -297,20 +292,20 @@ const Table = (() => {
     };
     const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], PageUp: [-10, 0], PageDown: [10, 0], Home: [0, -Infinity], End: [0, Infinity] };
     const move = (cell, [down, right]) => {
-      const rows = [root.querySelector(".heads"), ...rowsShown()];
-      const at = rows.indexOf(cell.parentElement);
+      const every = [root.querySelector(".heads"), ...rows];
+      const at = every.indexOf(cell.parentElement);
       const column = [...cell.parentElement.children].indexOf(cell);
       if (Number.isFinite(right)) {
-        const clamped = Math.abs(down) > 1 ? Math.min(rows.length - 1, Math.max(0, at + down)) : at + down;
-        return walk(rows, clamped, column + right, Math.sign(down), right);
+        const clamped = Math.abs(down) > 1 ? Math.min(every.length - 1, Math.max(0, at + down)) : at + down;
+        return walk(every, clamped, column + right, Math.sign(down), right);
       }
-      return right < 0 ? walk(rows, at, 0, 0, 1) : walk(rows, at, places.length, 0, -1);
+      return right < 0 ? walk(every, at, 0, 0, 1) : walk(every, at, places.length, 0, -1);
     };
     // Over what is empty: a release that a case has no cells in.
-    const walk = (rows, row, column, down, right) => {
-      for (let y = row, x = column; rows[y] && x >= 0 && x <= places.length; y += down, x += right) {
-        fill(rows[y]);
-        const found = stopOf(rows[y].children[x]);
+    const walk = (every, row, column, down, right) => {
+      for (let y = row, x = column; every[y] && x >= 0 && x <= places.length; y += down, x += right) {
+        fill(every[y]);
+        const found = stopOf(every[y].children[x]);
         if (found) return found;
         if (!down && !right) return null;
       }
@@ -369,9 +364,9 @@ const Table = (() => {
       const cell = cellOf(event);
       if (cell) toggle(cell);
     });
-    addEventListener("beforeprint", () => rowsShown().forEach(fill));
+    addEventListener("beforeprint", () => rows.forEach(fill));
 
-    return { show, openAt, tracks: () => rowsShown().map((row) => trackOf.get(row)) };
+    return { show, openAt, tracks: () => rows.map((row) => trackOf.get(row)) };
   };
   return { create };
 })();

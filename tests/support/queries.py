@@ -30,7 +30,6 @@ _ASK = """async (queries) => {
   for (const query of queries) {
     const begin = performance.now();
     try {
-      Query.complete(query, Math.floor(query.length / 2), book);
       book.cases.filter(Search.compile(query, book, errors).holds);
     } catch (error) {
       const { start, end, message } = error;

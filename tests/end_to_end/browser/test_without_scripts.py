@@ -33,7 +33,7 @@ def test_the_first_page_says_what_is_open_and_lists_every_case_with_its_ranges(
         r"transformers 5\.\d+\.\d+: \d+ known bugs, \d+ of them silent",
         page.inner_text("#status"),
     )
-    assert "on a CPU" in page.inner_text("header")
+    assert "on a CPU" in page.inner_text("#about")
     assert cases.count() == len([*real_site.glob("case/*.html")])
     gemma = cases.filter(has_text="gemma3_trainer_eval").inner_text()
     assert "bf16 and fp16: 4.50.0 to 4.50.3, fixed in 4.51.0" in gemma

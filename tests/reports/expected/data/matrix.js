@@ -1,6 +1,7 @@
 var matrix = {
  "precisions": ["fp32", "bf16", "fp16"],
  "devices": ["cpu"],
+ "packages": ["transformers", "accelerate"],
  "outcomes": [
   "passes",
   "fails",
