@@ -131,7 +131,7 @@ const Address = (() => {
       return { says: Pins.sentence(found, DECIDING), pins, alone: !errors.read(text).name };
     } catch (fault) {
       if (!(fault instanceof Pins.Fault)) throw fault;
-      return fault.isFile && !errors.read(text).name ? { says: fault.message, pins: [], alone: true } : null;
+      return fault.isFile && !errors.read(text).name ? { says: fault.message.replaceAll("`", ""), pins: [], alone: true } : null;
     }
   };
   const suggestion = ([word, near]) => {
