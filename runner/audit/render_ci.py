@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from repromatrix.runner.audit.hits import Audit, Hit
+from repromatrix.runner.audit.hits import Audit, Hit, Remedy
 from repromatrix.runner.audit.lines import PinPlace
 from repromatrix.runner.audit.render import conclusion, evidence, expired, snapshot_of
 from repromatrix.runner.audit.render_hits import avoiding, levels_of, link_of, pins_of, sources
@@ -98,7 +98,7 @@ def sarif(audit: Audit, terms: AuditTerms) -> str:
     """Return a log of SARIF 2.1.0: a rule for each case that fails, a result for each failure."""
     driver: dict[str, Any] = {
         "name": "repromatrix",
-        "rules": [_rule(hit.case, terms) for hit in audit.hits],
+        "rules": [_rule(hit.case, terms, hit.remedies) for hit in audit.hits],
     }
     pinned = pins_of(audit)
     results = [
@@ -117,12 +117,12 @@ def sarif(audit: Audit, terms: AuditTerms) -> str:
     return json.dumps(log, indent=1, ensure_ascii=False) + "\n"
 
 
-def _rule(case: Case, terms: AuditTerms) -> dict[str, Any]:
+def _rule(case: Case, terms: AuditTerms, remedies: Sequence[Remedy] = ()) -> dict[str, Any]:
     block, link = case.block, link_of(case, terms)
     met = f"It can hit you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}."
     what = case.docstring or block.title
     listed = {
-        "Workarounds": [f"{name}: {one.says}" for name, one in block.workarounds.items()],
+        "Workarounds": [f"{remedy.name}: {remedy.says}" for remedy in remedies],
         "Reports": block.reports,
     }
     lists = [
