@@ -18,20 +18,16 @@ _LINES, _BUILTINS = 6, frozenset(dir(builtins))
 _FIX = "Call, set and pass what the script does for it."
 
 
-def refuted(judged: Iterable[Judged]) -> frozenset[str]:
+def refuted(judged: Iterable[Judged]) -> set[str]:
     """Name the workarounds of a case that never work, by its judged cells.
 
     Such a one fails somewhere where the plain case fails, and passes in no such cell.
     """
-    rows = {row.seen.cell: row.seen for row in judged}
-    plain = {cell for cell, seen in rows.items() if cell.workaround == PLAIN and seen.reading.fails}
-    beside = [
-        (cell.workaround, seen)
-        for cell, seen in rows.items()
-        if cell.workaround != PLAIN and cell._replace(workaround=PLAIN) in plain
-    ]
-    passing = {name for name, seen in beside if seen.outcome is Outcome.PASSES}
-    return frozenset(name for name, seen in beside if seen.outcome.is_failure) - passing
+    rows = [row.seen for row in judged]
+    failing = {seen.cell for seen in rows if seen.reading.fails}
+    beside = [seen for seen in rows if seen.cell._replace(workaround=PLAIN) in failing]
+    passing = {seen.cell.workaround for seen in beside if seen.outcome is Outcome.PASSES}
+    return {seen.cell.workaround for seen in beside if seen.outcome.is_failure} - passing - {PLAIN}
 
 
 def snippets(case: Case) -> Iterator[Problem]:

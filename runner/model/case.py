@@ -509,7 +509,8 @@ def read_script(text: str, where: str, path: str, extras: Collection[str] = ()) 
     Raises RunnerError with every fault of the block that it has.
     """
     nothing = Script(table={}, block="", code=text, first_line=1, text=text)
-    script = parse_script(text, where) if has_block(text) else nothing
+    has_block = any(match["type"] == "script" for match in _BLOCK.finditer(text))
+    script = parse_script(text, where) if has_block else nothing
     if "repromatrix" in script.table.get("tool", {}):
         return read_case(text, where, path, extras)
     return Case(
@@ -552,11 +553,6 @@ def parse_python(text: str, where: str) -> ast.Module:
     except (ValueError, MemoryError, RecursionError) as error:
         why = str(error) or "an expression is nested too deep"
         raise refuse(Problem(where, f"invalid Python: {why}")) from error
-
-
-def has_block(text: str) -> bool:
-    """Say whether a script says anything about itself."""
-    return any(match["type"] == "script" for match in _BLOCK.finditer(text))
 
 
 def parse_script(text: str, where: str) -> Script:
