@@ -83,6 +83,8 @@ class Runner:
     folder: Path
     outputs: dict[str, str] = field(default_factory=dict)
     said: str = ""
+    base: str = ""
+    """The branch that a pull request is for."""
 
     @property
     def summary(self) -> str:
@@ -97,6 +99,7 @@ class Runner:
         inputs |= {name.replace("_", "-"): text for name, text in given.items()}
         values = {f"inputs.{name}": text for name, text in inputs.items()}
         values["github.action_repository"] = "owner/repromatrix"
+        values |= {"github.base_ref": self.base, "github.event.number": "7" * bool(self.base)}
         for step in action["runs"]["steps"]:
             done = self._step(step, values)
             self.said += done.stdout + done.stderr
@@ -151,7 +154,7 @@ def test_the_action_is_one() -> None:
     used = set(EXPRESSION.findall(ACTION.read_text()))
     assert used == {
         *(f"inputs.{name}" for name in read(ACTION)["inputs"]),
-        "github.action_repository",
+        *("github.action_repository", "github.base_ref", "github.event.number"),
         "steps.audit.outputs.exit-code",
     }
 
@@ -179,6 +182,40 @@ def test_the_action_fails_on_what_is_configured_alone_and_writes_a_log(runner: R
     assert "(https://s/" in runner.summary
     log = json.loads((runner.project / "a log.sarif").read_text())
     assert [one["ruleId"] for one in log["runs"][0]["results"]] == ["gemma3_trainer_eval"]
+
+
+# Stands in for git and for the program of GitHub: nothing is fetched or sent.
+GIT = """#!/bin/sh
+case "$1" in show) [ "$2" = FETCH_HEAD:uv.lock ] && sed 's/4.50.0/4.57.1/' uv.lock ;; esac
+"""
+TITLE = "Gemma 3 evaluation in the Trainer: 'HybridCache' object has no attribute 'float'"
+GH = """#!/bin/sh
+echo "$@" | sed 's/--body-file.*//' > sent && cat "$7" >> sent
+"""
+
+
+def test_the_action_comments_on_a_pull_request_with_what_its_change_does(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("git", GIT), ("gh", GH)):
+        (runner.folder / name).write_text(text)
+        (runner.folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(runner.folder), prepend=os.pathsep)
+    runner.base = "main"
+    code = runner.run(arguments=ONE_CASE, comment_token="a token")  # noqa: S106
+
+    assert code == 1, runner.said
+    sent, headline, *change = (runner.project / "sent").read_text().split("\n")
+    assert sent == "pr comment 7 --edit-last --create-if-none "
+    assert headline.startswith("**1 known bug (1 cell: 1 measured, 0 derived); ")
+    assert change[1:] == [
+        "**This change of versions, to transformers 4.50.0:**",
+        "",
+        f"- breaks: {TITLE} (gemma3\\_trainer\\_eval, bf16)",
+        "- keeps 0 known bugs; 0 cells unknown (not a pass)",
+        "",
+        "",
+    ]
 
 
 def test_the_action_says_what_is_wrong_and_shows_no_answer(runner: Runner) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from repromatrix.runner.audit.advice import Advice, Exclusion, ReleaseStanding
@@ -34,6 +34,7 @@ _MOST = 6
 def document(advice: Advice, terms: AuditTerms = _USUAL) -> Document:
     """Return the answer as a document."""
     first, *rest = _answer(advice)
+    both = [*advice.hits, *(advice.ours.hits if advice.ours else ())]
     return Document(
         headline=first,
         parts=[
@@ -42,7 +43,7 @@ def document(advice: Advice, terms: AuditTerms = _USUAL) -> Document:
             Paragraph(
                 [*_unknown(advice), *_near(advice), *shared(advice.there), *_uncounted(advice)]
             ),
-            *([moved(advice.move)] if advice.move else []),
+            *([moved(advice.move, both)] if advice.move else []),
             *_apart(advice),
             *_contradicted(advice),
             *_clauses(advice),
@@ -112,18 +113,25 @@ def _near(advice: Advice) -> Iterator[Line]:
         yield (f"Nearer to {ours}: ", Code(f"transformers=={advice.near.release}"), f" ({what}).")
 
 
-def moved(upgrade: Upgrade) -> Listing:
-    """Return what a change of versions fixes, breaks and leaves unknown."""
+def moved(upgrade: Upgrade, hits: Iterable[Hit]) -> Listing:
+    """Return what a change of versions breaks, mends and leaves unknown.
+
+    `hits` are the known bugs on both sides of it.
+    """
+    titles = {hit.case.name: shorten(hit.title, _WIDE) for hit in hits}
     groups = {
         "breaks": (*upgrade.breaks, *upgrade.brings),
-        "fails there, unknown before": upgrade.doubts,
+        "fails, and was unknown": upgrade.doubts,
         "mends": upgrade.heals,
-        "keeps": upgrade.keeps,
-        "unknown there, not a pass": upgrade.unknown,
     }
-    lines = [f"{verb} {len(by_case(it))}: {listed(it)}" for verb, it in groups.items() if it]
-    title = f"This change of versions, to transformers {upgrade.release}:"
-    return Listing(title, lines or ["changes nothing that is known"])
+    lines: list[Line] = []
+    for verb, spots in groups.items():
+        cases = [f"{verb}: {titles[name]} ({name}, {its})" for name, its in by_case(spots).items()]
+        more = [f"{verb}: {len(cases) - _MOST} more"] if len(cases) > _MOST else []
+        lines += [*cases[:_MOST], *more]
+    kept, unknown = len(by_case(upgrade.keeps)), len(upgrade.unknown)
+    rest = f"keeps {plural(kept, 'known bug')}; {plural(unknown, 'cell')} unknown (not a pass)"
+    return Listing(f"This change of versions, to transformers {upgrade.release}:", [*lines, rest])
 
 
 def as_data(upgrade: Upgrade) -> dict[str, Any]:

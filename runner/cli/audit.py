@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.lines import file_of
 from repromatrix.runner.audit.render import document
+from repromatrix.runner.audit.render_advice import as_data, moved
 from repromatrix.runner.audit.render_ci import workflow_command
 from repromatrix.runner.audit.settings import (
     AuditTerms,
@@ -35,7 +36,7 @@ from repromatrix.runner.cli.options import (
     print_stdout,
     warn,
 )
-from repromatrix.runner.document import Document, write
+from repromatrix.runner.document import Document, Listing, write
 from repromatrix.runner.errors import ExitCode
 from repromatrix.runner.model.packages import TRANSFORMERS
 from repromatrix.runner.paths import Paths
@@ -92,6 +93,14 @@ class AuditOptions(QuestionOptions):
             " or none; every known bug by default.",
         ),
     ] = ()
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="What you had before: the answer begins with what the change of versions breaks,"
+            " mends and leaves unknown.",
+        ),
+    ] = ""
     all: All = False
     verbose: Verbose = False
 
@@ -100,8 +109,7 @@ class AuditOptions(QuestionOptions):
 def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
     """List the known bugs of a set of packages, and what avoids them.
 
-    The exit code is 1 where there are some; where no case is about the models, what the sweep
-    found of them decides.
+    The exit code is 1 where there are some that fail the build.
     """
     installed = read(options.path, options.environment)
     fail_on, page = asked_fail_on(options.fail_on), _USUAL.page
@@ -123,17 +131,25 @@ def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
     known = asking.known_of(loaded, question, warn, installed)
     report = find(installed, known, question)
     found = swept_models.answers(models, installed.version(TRANSFORMERS), question.precisions)
-    print_stdout(told(report, options.format, terms, verbose=options.verbose, found=found))
+    change = None
+    if options.against:
+        old = read(options.against, options.environment)
+        before = find(old, asking.known_of(loaded, question, warn, old), question)
+        move = report.after(before, known)
+        change = moved(move, (*before.hits, *report.hits)), as_data(move)
+    verbose = options.verbose
+    print_stdout(told(report, options.format, terms, verbose=verbose, found=found, change=change))
     return exit_code(report, found, terms.fail_on)
 
 
-def told(
+def told(  # noqa: PLR0913 - what is told, and how
     report: Audit,
     form: str,
     terms: AuditTerms = _USUAL,
     *,
     verbose: bool = False,
     found: Sequence[SweptAnswer] = (),
+    change: tuple[Listing, Mapping[str, Any]] | None = None,
 ) -> str:
     """Return the answer in a format, with what the sweep `found`; what is pasted says all."""
     match form:
@@ -143,6 +159,9 @@ def told(
             return render_ci.github(report, terms) + _annotation(found)
         case _:
             answer = document(report, terms, verbose=verbose, full=form == "markdown")
+            if change:
+                parts, data = [change[0], *answer.parts], {**answer.data, "move": change[1]}
+                answer = dataclasses.replace(answer, parts=parts, data=data)
             return write(with_swept(answer, found), form)
 
 

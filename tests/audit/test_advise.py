@@ -402,7 +402,7 @@ def test_what_somebody_has_is_compared_and_a_release_near_it_is_named() -> None:
         "Nearer to 4.49.0: transformers==4.49.1 (all pass).",
         "",
         "This change of versions, to transformers 5.0.0:",
-        "  mends 1: toy_breaks (bf16)",
+        "  mends: A toy breaks (toy_breaks, bf16)",
     ]
     assert document(found).data["move"]["heals"] == ["toy_breaks:bf16"]
 
@@ -413,16 +413,19 @@ def test_a_change_of_versions_breaks_mends_and_leaves_unknown() -> None:
         audit(installed(version), known, BF16) for version in ("4.49.0", "4.50.0", "9.0")
     )
     lines = [
-        write(Document(parts=[moved(after.after(before, known))], data=None), "text").splitlines()[
-            1:
-        ]
-        for before, after in ((old, new), (new, old), (new, new), (old, unmeasured), (old, old))
+        write(Document(parts=[moved(after.after(before, known), new.hits)], data=None), "text")
+        for before, after in ((old, new), (new, old), (new, new), (old, unmeasured))
     ]
 
-    assert lines == [
-        ["  breaks 1: toy_breaks (bf16)"],
-        ["  mends 1: toy_breaks (bf16)"],
-        ["  keeps 1: toy_breaks (bf16)"],
-        ["  unknown there, not a pass 1: toy_breaks (bf16)"],
-        ["  changes nothing that is known"],
+    assert [text.splitlines()[1:] for text in lines] == [
+        [
+            "  breaks: A toy breaks (toy_breaks, bf16)",
+            "  keeps 0 known bugs; 0 cells unknown (not a pass)",
+        ],
+        [
+            "  mends: A toy breaks (toy_breaks, bf16)",
+            "  keeps 0 known bugs; 0 cells unknown (not a pass)",
+        ],
+        ["  keeps 1 known bug; 0 cells unknown (not a pass)"],
+        ["  keeps 0 known bugs; 1 cell unknown (not a pass)"],
     ]
