@@ -46,6 +46,7 @@ from repromatrix.runner.audit.torches import torch_requirements
 from repromatrix.runner.judging.ranges import bug_of
 from repromatrix.runner.model.case import PLAIN, Case, Trigger
 from repromatrix.runner.model.cell import Cell
+from repromatrix.runner.model.families import meant
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import COMPANIONS, TORCH, TRANSFORMERS
 
@@ -459,7 +460,7 @@ def _groups(cases: Sequence[Case]) -> dict[str, Any]:
     models = sorted({name for case in cases for name in case.block.answers_for})
     return {
         "models": {
-            visible(model): _places(case.block.is_about({model}) for case in cases)
+            visible(model): _places(case.block.is_about(meant(model, models)) for case in cases)
             for model in models
         },
         "triggers": {

@@ -25,7 +25,8 @@ def check_page(survey: Survey, pages: Mapping[str, str]) -> dict[str, Any]:
     Of each package whose version can be typed it has the measured versions, newest first. `swept`
     are architectures that no case is about.
     """
-    models = {model for case in survey.cases.values() for model in case.block.answers_for}
+    names = sorted({model for case in survey.cases.values() for model in case.block.answers_for})
+    models = {squashed(name): name for name in reversed(names)}  # of two spellings the first
     swept = {squashed(name): (visible(name), page) for name, page in pages.items()}
     fields = {
         name: dict.fromkeys(item.version(name) for item in reversed(survey.environments))
@@ -39,8 +40,8 @@ def check_page(survey: Survey, pages: Mapping[str, str]) -> dict[str, Any]:
         ],
         "precisions": [*Precision],
         "models": sorted(
-            (visible(model), swept.get(squashed(model), ("", ""))[1]) for model in models
+            (visible(model), swept.get(name, ("", ""))[1]) for name, model in models.items()
         ),
-        "swept": sorted(swept[name] for name in swept.keys() - {*map(squashed, models)}),
+        "swept": sorted(swept[name] for name in swept.keys() - models.keys()),
         "triggers": [*Trigger],
     }

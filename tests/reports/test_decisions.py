@@ -10,7 +10,8 @@ from factories import BREAKS, case, environment
 from packaging.version import Version
 from small_site import surveyed
 
-from repromatrix.reports.exports.decisions import decisions
+from repromatrix.api import cases
+from repromatrix.reports.exports.decisions import _groups, decisions
 from repromatrix.reports.exports.matrix_js import assignment
 from repromatrix.reports.view import survey
 from repromatrix.runner.judging.verdicts import judge_all
@@ -162,3 +163,10 @@ def test_for_which_torches_a_case_that_depends_on_it_is_known_is_said_by_place()
     assert asked["holds"] == [1, 0, 0, 1, 1]  # before 2.8, in it, between, in 2.9, behind
     assert asked["outside"][1] == "torch {version} is outside the measured versions"
     assert (asked["absent"], asked["unlisted"]) == (None, None)
+
+
+def test_each_spelling_of_a_model_asks_for_the_same_cases() -> None:
+    models = _groups([*cases().values()])["models"]
+
+    assert models["qwen2.5-vl"] == models["qwen2_5_vl"]
+    assert models["qwen2.5-vl"] != models["qwen2-vl"]
