@@ -9,7 +9,7 @@ import csv
 import difflib
 import fnmatch
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -141,13 +141,11 @@ def nearest(typed: str, known: Iterable[str]) -> list[str]:
     by_spelling = {squashed(name): name for name in sorted({*known} | model_types().keys())}
     parts = {squashed(part) for part in re.split(r"[-_\s/]", typed)}
     keys = spellings(typed)
-    inside = [name for name in by_spelling if name in parts or any(map(_begins(name), keys))]
+    inside = [
+        name for name in by_spelling if name in parts or any(key.startswith(name) for key in keys)
+    ]
     alike = [
         each for key in keys for each in difflib.get_close_matches(key, by_spelling, _NEAR, 0.6)
     ]
     found = [*sorted(inside, key=len, reverse=True)[:2], *alike]
     return [by_spelling[name] for name in dict.fromkeys(found)][:_NEAR]
-
-
-def _begins(name: str) -> Callable[[str], bool]:
-    return lambda key: key.startswith(name)
