@@ -107,10 +107,7 @@ class AuditOptions(QuestionOptions):
 
 @command("audit", collect=False)
 def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
-    """List the known bugs of a set of packages, and what avoids them.
-
-    The exit code is 1 where there are some that fail the build.
-    """
+    """List the known bugs of a set of packages, and what avoids them; 1 where some fail a build."""
     installed = read(options.path, options.environment)
     fail_on, page = asked_fail_on(options.fail_on), _USUAL.page
     if options.base_url:
@@ -120,10 +117,7 @@ def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
         page = functools.partial(site.case_page, site_address(options.base_url))
     swept_models = SweptModels(paths)
     loaded, question, models, terms = asking.asked(
-        paths,
-        options,
-        beside=file_of(installed),
-        ignore=options.ignore,
+        paths, options, beside=file_of(installed), ignore=options.ignore
     )
     terms = dataclasses.replace(
         terms, fail_on=fail_on or terms.fail_on, page=page, everything=options.all
