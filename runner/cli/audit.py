@@ -16,7 +16,6 @@ from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.lines import file_of
 from repromatrix.runner.audit.render import document
-from repromatrix.runner.audit.render_advice import as_data, moved
 from repromatrix.runner.audit.render_ci import workflow_command
 from repromatrix.runner.audit.settings import (
     AuditTerms,
@@ -127,6 +126,8 @@ def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
     found = swept_models.answers(models, installed.version(TRANSFORMERS), question.precisions)
     change = None
     if options.against:
+        from repromatrix.runner.audit.render_advice import as_data, moved  # noqa: PLC0415 - likewise
+
         old = read(options.against, options.environment)
         before = find(old, asking.known_of(loaded, question, warn, old), question)
         move = report.after(before, known)
