@@ -6,7 +6,6 @@ Each is locked by whoever uses it, so that none is removed that is in use.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 import tempfile
@@ -16,39 +15,6 @@ from pathlib import Path
 from repromatrix.runner.worker import cleanup, process_control
 
 _PREFIX = "repromatrix-run-"
-_NAMED = ("TMPDIR", "TEMP", "TMP")
-_USUAL = ("/tmp", "/var/tmp", "/usr/tmp")  # noqa: S108 - where Python looks, too
-_USELESS = {
-    *(errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM),
-    *(errno.EROFS, errno.ENOSPC, errno.EDQUOT),
-}
-
-
-def settle() -> None:
-    """Choose the folder for temporary files as Python does, by a file that has no name.
-
-    Python's own has one, and who is killed in that moment leaves it behind. Where the system has
-    no such files, the choice is left to Python.
-    """
-    named = filter(None, map(os.environ.get, _NAMED))
-    for folder in (*named, *_USUAL):
-        try:
-            _try(folder)
-        except OSError as error:
-            if error.errno in _USELESS:
-                continue
-            return
-        tempfile.tempdir = str(Path(folder).absolute())
-        return
-
-
-def _try(folder: str) -> None:
-    """Write there; raises OSError."""
-    unnamed = os.open(folder, getattr(os, "O_TMPFILE", os.O_DIRECTORY) | os.O_WRONLY, 0o600)
-    try:
-        os.write(unnamed, b"anything")
-    finally:
-        os.close(unnamed)
 
 
 class TempDir:

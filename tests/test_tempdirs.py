@@ -18,7 +18,7 @@ from fakes import is_alive, processes_of
 from programs import PATIENCE, started, wait_until
 
 from repromatrix.runner.paths import ROOT
-from repromatrix.runner.tempdirs import TempDir, scratch, settle, sweep
+from repromatrix.runner.tempdirs import TempDir, scratch, sweep
 from repromatrix.runner.worker import process_control
 
 if TYPE_CHECKING:
@@ -138,25 +138,3 @@ def test_nobody_loses_a_folder_to_those_who_sweep_meanwhile() -> None:
         thread.join()
 
     assert lost == []
-
-
-@pytest.mark.parametrize("named", ["here", "missing"])
-def test_the_folder_for_temporary_files_is_chosen_without_a_file_that_a_kill_could_leave(
-    named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "here").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setenv("TMPDIR", str(tmp_path / named))
-    monkeypatch.setenv("TEMP", str(tmp_path / "here"))
-    opened: list[str] = []
-    really = os.open
-
-    def noted(path: str, flags: int, mode: int) -> int:
-        opened.append(path)
-        return really(path, flags, mode)
-
-    monkeypatch.setattr(os, "open", noted)
-    settle()
-
-    assert tempfile.tempdir == str(tmp_path / "here")
-    assert {*opened} <= {str(tmp_path / "here"), str(tmp_path / "missing")}
