@@ -22,6 +22,19 @@ from repromatrix.runner.worker import process_control
 
 PROGRAM = "repromatrix" if INSTALLED else "python -m repromatrix"
 """The name in the help, whether nox, a test or a script started the program."""
+_REMOVED = {
+    ("update", ""): (
+        "Newer evidence comes with a newer version: `uvx --refresh`, `pip install -U`, or"
+        " `git pull` in a checkout."
+    ),
+    ("matrix", "--plan"): "Use --dry-run to print what would run.",
+    ("matrix", "--strategy"): "Use --all: it runs the cells that are due, and infers nothing.",
+    ("matrix", "--trust-published"): (
+        "`matrix` alone confirms published results; --all measures what is due."
+    ),
+    ("bisect", "--plan"): "Use --evidence-only.",
+}
+"""What replaced a command, or an option of one."""
 
 
 def register(typed: str) -> None:
@@ -95,6 +108,7 @@ def _run() -> None:
     try:
         with answering(signal.SIGINT, signal.SIGTERM):
             _end_with_door()
+            _refuse_removed(sys.argv[1:])
             register(sys.argv[1] if len(sys.argv) > 1 else "")
             app(prog_name=PROGRAM)
     except RunnerError as error:
@@ -106,6 +120,16 @@ def _run() -> None:
         if disk is None:
             _end(ExitCode.OUR_FAULT, traceback.format_exc())
         _end(disk.code, *map(str, disk.faults))
+
+
+def _refuse_removed(arguments: list[str]) -> None:
+    """Raise RunnerError for a command or an option that was removed, and name what replaced it."""
+    if fix := _REMOVED.get((arguments[0] if arguments else "", ""), ""):
+        raise refuse(Problem(arguments[0], "the command was removed", fix))
+    for word in arguments[1:]:
+        option = word.partition("=")[0]
+        if fix := _REMOVED.get((arguments[0], option), ""):
+            raise refuse(Problem(option, "the option was removed", fix))
 
 
 def _end(code: ExitCode, *lines: str) -> NoReturn:
