@@ -181,6 +181,7 @@ class _Observing:
     def seen(self, *, failed: bool) -> CellReport:
         """Return what was seen of the case beside its end."""
         asked, witness = self.request, self.witness
+        payload = self.module.__dict__.get("payload")  # of a script of the sweep
         where = exercised(
             asked["precision"], asked["device"], asked["exercises"], witness, failed=failed
         )
@@ -189,15 +190,10 @@ class _Observing:
             "computed": dict(witness.computed),
             "compiles": witness.compiles,
             "measured": safe_text.numbers(self.module.__dict__.get("measured")),
-            **_payload(self.module.__dict__.get("payload")),
+            **({"payload": payload} if type(payload) is str else {}),
             "imported": safe_text.about("__file__"),
             "claimed": safe_text.about("__version__"),
         }
-
-
-def _payload(left: object) -> CellReport:
-    """Return the text that a script of the sweep left as `payload`; cases leave none."""
-    return {"payload": left} if type(left) is str else {}
 
 
 def _source(request: Request) -> bytes:

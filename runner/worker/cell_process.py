@@ -239,7 +239,13 @@ class CellProcess:
         self.peak = 0
         self.folder = tempfile.mkdtemp(prefix="cell-")
         self.disk = DiskUse(self.folder)
-        self.fresh = request["fresh"] or not _forks_safely(request["device"])
+        # No fork gets the locks back that a second thread holds, and none can compute on a GPU
+        # once CUDA is initialized here.
+        self.fresh = (
+            request["fresh"]
+            or process_control.threads() > 1
+            or (request["device"] == "cuda" and is_cuda_initialized())
+        )
         self.baseline = 0 if self.fresh else process_control.resident(os.getpid())
         self.began = self.few = time.monotonic()
         """When it began, and when it had last no more processes than the case says."""
@@ -342,18 +348,10 @@ class CellProcess:
         # Looked at first, because it is quick: among a crowd a worker has little time.
         if len(self.server.rest(self, most)) > most:
             self._stop(CROWD)
-        elif not ended:  # one that ended in time is not too late because it is looked at late
-            self._hold_tree(self.tree(), most)
-
-    def _is_late(self, tree: set[int]) -> bool:
-        """Say whether its time is over; that others had the cores says nothing about a case."""
-        taken, seconds = time.monotonic() - self.began, self.request["seconds"]
-        if taken <= seconds:
-            return False
-        waited = max(map(process_control.waited, tree))
-        return taken - waited > seconds or taken > LONGEST * seconds
-
-    def _hold_tree(self, tree: set[int], most: int) -> None:
+            return
+        if ended:  # one that ended in time is not too late because it is looked at late
+            return
+        tree = self.tree()
         held = sum(max(0, process_control.resident(pid) - self.baseline) for pid in tree)
         self.peak = max(self.peak, held)
         if self._is_late(tree):
@@ -366,6 +364,14 @@ class CellProcess:
             self._stop(RANKS)
         elif self.disk.is_above(self.request["disk"] << 20):
             self._stop(DISK)
+
+    def _is_late(self, tree: set[int]) -> bool:
+        """Say whether its time is over; that others had the cores says nothing about a case."""
+        taken, seconds = time.monotonic() - self.began, self.request["seconds"]
+        if taken <= seconds:
+            return False
+        waited = max(map(process_control.waited, tree))
+        return taken - waited > seconds or taken > LONGEST * seconds
 
     def _has_too_many(self, tree: set[int]) -> bool:
         """Say whether the case has had more processes than it says, and not for a moment only.
@@ -426,15 +432,6 @@ class CellProcess:
             "limit": self.request["memory"],
             "output": self.pipes.text(),
         }
-
-
-def _forks_safely(device: str) -> bool:
-    """Say whether a cell may be a fork of this process.
-
-    Not with a second thread, which holds locks that no fork gets back. And not once CUDA is
-    initialized here: no fork can compute on a GPU then, whatever it does.
-    """
-    return process_control.threads() == 1 and not (device == "cuda" and is_cuda_initialized())
 
 
 def is_cuda_initialized() -> bool:

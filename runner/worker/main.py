@@ -151,24 +151,22 @@ def preload(modules: list[str], names: dict[str, list[str]], refused: list[str])
                 if _is_there(module):
                     importlib.import_module(module)
     for module, wanted in names.items():
-        if module in sys.modules:
-            _resolve(module, wanted, refused)
-    _fill_table(refused)
-
-
-TABLE = "transformers.conversion_mapping"
-
-
-def _fill_table(refused: list[str]) -> None:
-    """Fill the table that the first model saved or loaded fills: 900 patterns that it compiles.
-
-    It is made of constants alone. To save and load a model here instead gains no more, and leaves a
-    thread, files and warnings that were shown.
-    """
+        imported = sys.modules.get(module)
+        offered = set(dir(imported))
+        for name in wanted:
+            # A name that this release does not have is the case's own finding, not ours.
+            if name in offered and f"{module}.{name}" not in refused:
+                with _unsafe(f"{module}.{name}"):
+                    getattr(imported, name)
+    # The first model saved or loaded fills a table of 900 patterns, which are constants. To save
+    # and load one here gains no more, and leaves a thread, files and warnings that were shown.
     look_up = getattr(sys.modules.get(TABLE), "get_checkpoint_conversion_mapping", None)
     if look_up is not None and TABLE not in refused:
         with _unsafe(TABLE):
             look_up("")
+
+
+TABLE = "transformers.conversion_mapping"
 
 
 @contextlib.contextmanager
@@ -186,18 +184,6 @@ def _is_there(module: str) -> bool:
         if error.name and f"{module}.".startswith(f"{error.name}."):
             return False
         raise
-
-
-def _resolve(module: str, names: list[str], refused: list[str]) -> None:
-    found: Any = sys.modules[module]
-    offered = set(dir(found))
-    for name in names:
-        full = f"{module}.{name}"
-        # A name that this release does not have is the case's own finding, not ours.
-        if name not in offered or full in refused:
-            continue
-        with _unsafe(full):
-            getattr(found, name)
 
 
 _COLLAPSE = 25
@@ -330,19 +316,14 @@ class ForkServer:
             self.running.remove(cell)
             spared = {p for other in self.running for p in (other.pid, other.first, *other.family)}
             answer = cell.finish(spared)
-            if cell.disturbed:
-                self._again(cell)
-            else:
+            if not cell.disturbed:
                 self._answer(cell.request, answer)
+            elif cell.is_crowd:  # run alone, to be sure whose it was
+                self.alone.add(cell.request["id"])
+                self.waiting.append(cell.request)
+            else:
+                self.waiting.insert(0, cell.request)
             cleanup.remove(cell.folder)
-
-    def _again(self, cell: CellProcess) -> None:
-        """Run a cell once more; one that may have been a crowd alone, to be sure whose it was."""
-        if cell.is_crowd:
-            self.alone.add(cell.request["id"])
-            self.waiting.append(cell.request)
-        else:
-            self.waiting.insert(0, cell.request)
 
     def rest(self, cell: CellProcess, most: int) -> set[int]:
         """Return the processes of no other cell, if there are more than `most` in all; else none.

@@ -30,9 +30,7 @@ _prctl = _libc.prctl if _libc is not None else None
 
 def unenforceable() -> list[str]:
     """Name what cannot be bounded on this machine."""
-    if _LINUX:
-        return []
-    return ["memory of a cell", "processes that leave their cell's group"]
+    return [] if _LINUX else ["memory of a cell", "processes that leave their cell's group"]
 
 
 def adopt_orphans() -> None:
@@ -52,10 +50,9 @@ def signal_at_end_of_parent(number: int) -> None:
 
 def die_with_parent(parent: int) -> None:
     """Ask the kernel to end this process when its parent ends."""
-    if _prctl is not None:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it ended before we asked
-            os._exit(1)
+    signal_at_end_of_parent(signal.SIGKILL)
+    if _prctl is not None and os.getppid() != parent:  # it ended before we asked
+        os._exit(1)
 
 
 def has_ended(pid: int) -> bool:
@@ -84,10 +81,8 @@ def hold(folder: int) -> bool:
     """
     try:
         fcntl.flock(folder, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:  # it is being swept
-        return False
-    except OSError:  # no locks are to be had there, so nobody sweeps there either
-        return True
+    except OSError as error:  # where no locks are to be had, nobody sweeps either
+        return not isinstance(error, BlockingIOError)
     return True
 
 
@@ -327,7 +322,7 @@ def below(listing: str, *, sandboxed: bool) -> set[int]:
     """
     own = os.getpid()
     if sandboxed:
-        return {int(name) for name in os.listdir("/proc") if name.isdigit()} - {own}  # noqa: PTH208
+        return {*_processes()} - {own}
     if listing:
         with contextlib.suppress(OSError), open(listing, encoding="utf-8") as file:  # noqa: PTH123
             return {int(line) for line in file.read().split()} - {own, 0}

@@ -56,30 +56,25 @@ def text(value: object) -> str:
 
 
 def frames(error: BaseException) -> str:
-    """Return the traceback of an exception, without its message."""
-    try:
-        return _frames(error)
-    except BaseException as other:  # noqa: BLE001 - what a case's own class raises
-        return f"<its traceback cannot be read: {called(type(other))}>"
+    """Return the traceback of an exception without its message, as it would be without us.
 
-
-def _frames(error: BaseException) -> str:
-    """Return the frames without the message, as they would be without us; the last of many.
-
-    A method is named with its class, where Python knows it (from 3.11 on): a module of models has
-    a `forward` in each. The witness stands between torch and its operator, which adds a frame of
-    its own behind it.
+    Of many frames the last. A method is named with its class, where Python knows it (from 3.11 on):
+    a module of models has a `forward` in each. The witness stands between torch and its operator,
+    which adds a frame of its own behind it.
     """
     kept: list[traceback.FrameSummary] = []
     ours = False
-    walked = traceback.walk_tb(error.__traceback__)
-    for frame, line in collections.deque(walked, _FRAMES):
-        code = frame.f_code
-        behind, ours = ours, code.co_filename.startswith(_HERE)
-        if not ours and not (behind and code.co_filename.endswith("/torch/_ops.py")):
-            name = getattr(code, "co_qualname", code.co_name)
-            kept.append(traceback.FrameSummary(code.co_filename, line, name))
-    return _valid("".join(traceback.format_list(kept))[-_TRACEBACK:])
+    try:
+        walked = traceback.walk_tb(error.__traceback__)
+        for frame, line in collections.deque(walked, _FRAMES):
+            code = frame.f_code
+            behind, ours = ours, code.co_filename.startswith(_HERE)
+            if not ours and not (behind and code.co_filename.endswith("/torch/_ops.py")):
+                name = getattr(code, "co_qualname", code.co_name)
+                kept.append(traceback.FrameSummary(code.co_filename, line, name))
+        return _valid("".join(traceback.format_list(kept))[-_TRACEBACK:])
+    except BaseException as other:  # noqa: BLE001 - what a case's own class raises
+        return f"<its traceback cannot be read: {called(type(other))}>"
 
 
 def _valid(text: str) -> str:

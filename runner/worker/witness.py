@@ -83,8 +83,22 @@ class Witness:
     def _attach(self, torch: ModuleType) -> None:
         mode = _mode(torch, self)
         mode.__enter__()  # for the rest of the process: it ends without tearing anything down
-        _watch_threads(torch, self)
-        _watch_compilation(torch, self)
+        begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]  # noqa: SLF001
+        compiling = torch.compile
+
+        def _bootstrap_inner(thread: threading.Thread) -> None:
+            with _mode(torch, self):  # torch keeps its modes per thread
+                begin(thread)
+
+        # A mode switches compilation off, silently: no graph is captured, and a case whose
+        # compilation fails passes. Such a case is judged by a second run without witness.
+        @functools.wraps(compiling)
+        def noticed(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            self.compiles = True
+            return compiling(*args, **kwargs)
+
+        threading.Thread._bootstrap_inner = _bootstrap_inner  # type: ignore[attr-defined]  # noqa: SLF001
+        torch.compile = noticed  # type: ignore[attr-defined]
 
     def see(self, result: Any) -> None:  # noqa: ANN401 - torch is not importable here
         """Count what an operator returned; whole numbers are not what a precision is about."""
@@ -138,33 +152,6 @@ def _mode(torch: ModuleType, witness: Witness) -> Any:  # noqa: ANN401
             return result
 
     return Mode()
-
-
-def _watch_threads(torch: ModuleType, witness: Witness) -> None:
-    """Enter a mode in every new thread: torch keeps its modes per thread."""
-    begin = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]  # noqa: SLF001
-
-    def _bootstrap_inner(thread: threading.Thread) -> None:
-        with _mode(torch, witness):
-            begin(thread)
-
-    threading.Thread._bootstrap_inner = _bootstrap_inner  # type: ignore[attr-defined]  # noqa: SLF001
-
-
-def _watch_compilation(torch: ModuleType, witness: Witness) -> None:
-    """Notice that something is compiled: a dispatch mode switches compilation off, silently.
-
-    With a mode active no graph is captured, and a case whose compilation fails passes. Such a
-    case is judged by a second run without witness.
-    """
-    compiling = torch.compile
-
-    @functools.wraps(compiling)
-    def noticed(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-        witness.compiles = True
-        return compiling(*args, **kwargs)
-
-    torch.compile = noticed  # type: ignore[attr-defined]
 
 
 class _OnImport:
