@@ -421,7 +421,7 @@ class _CaseCells:
         number, failed = self.tables.texts.number, row.failed
         title, _ = bug_of(self.case, row, self.known.environments[environment])
         return (
-            number(as_described(self.case, row, self.known)),
+            number(as_described(self.case, row, self.known)[0]),
             number(visible(title)),
             number(shortened(failed.headline if failed else str(row.outcome), _ERROR)),
             number(visible(row.provenance.torch_build)),

@@ -7,12 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import attrgetter
-from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from repromatrix.runner.audit.known import NOT_RUN, KnownEvidence, MeasuredCell
+from repromatrix.runner.audit.known import NOT_RUN, KnownEvidence
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import (
     AuditQuestion,
@@ -135,9 +134,8 @@ class Hit:
     @property
     def rank(self) -> tuple[object, ...]:
         """What it is ordered by: whom it concerns, then how bad it is: wrong results first."""
-        is_intended = self.case.block.kind is not CaseKind.BUG
         is_wrong = any(symptom.has_impact for symptom in self.symptoms)
-        bad = (is_intended, not self.is_silent, not is_wrong)
+        bad = (self.is_intended, not self.is_silent, not is_wrong)
         about_any = self.case.block.is_about_any_model
         return (self.concern, bool(self.unused), about_any, *bad, self.case.name)
 
@@ -167,13 +165,8 @@ class Upgrade:
     @property
     def clean(self) -> bool:
         """Whether everything that applies there was measured to pass."""
-        return not (self.bad or self.loses)
-
-    @property
-    def bad(self) -> int:
-        """How many cells fail or are unknown there."""
-        groups = (self.keeps, self.breaks, self.brings, self.doubts, self.unknown)
-        return sum(map(len, groups))
+        failing = (self.keeps, self.breaks, self.brings, self.doubts)
+        return not any((*failing, self.loses, self.unknown))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -182,17 +175,13 @@ class Audit:
 
     installed: Installed
     question: AuditQuestion
+    cases: tuple[Case, ...]
+    """The chosen ones."""
     hits: tuple[Hit, ...]
     """Those that concern who asks come first, and of these what is silent and wrong."""
     clear: tuple[CellAnswer, ...]
     not_applicable: tuple[CellAnswer, ...]
     unknown: tuple[CellAnswer, ...]
-    by_shared_code: Mapping[str, tuple[str, ...]]
-    """The cases that ran none of the models that were asked for, and the families that they ran."""
-    without_case: tuple[str, ...]
-    """The models that were asked for and that no case is about."""
-    of_any_model: int
-    """How many of the cases are about any model, where models were asked for."""
     nearest: Upgrade | None
     """The nearest newer release on which all chosen cells pass."""
     fewest: Upgrade | None
@@ -211,6 +200,13 @@ class Audit:
         cells = (*stands, *self.clear, *self.not_applicable, *self.unknown)
         return {Spot(cell.case, cell.precision): cell for cell in cells}
 
+    @property
+    def by_shared_code(self) -> dict[str, tuple[str, ...]]:
+        """The cases that ran none of the models asked for, and the families that they ran."""
+        models = self.question.models
+        cases = [case for case in self.cases if case.block.is_by_shared_code(models)]
+        return {case.name: case.block.families for case in cases}
+
     def after(self, other: Audit, known: KnownEvidence) -> Upgrade:
         """Return what moving here from other packages fixes and breaks."""
         there = {spot: cell.says for spot, cell in self.cells.items()}
@@ -222,7 +218,8 @@ def audit(
 ) -> Audit:
     """Return which known bugs a set of packages has; unknown is not a pass, and kept apart."""
     question = question or AuditQuestion()
-    by_case = positions(question.chosen(known.cases), installed, known)
+    cases = question.chosen(known.cases)
+    by_case = positions(cases, installed, known)
     now = {
         Spot(name, precision): answer(position, PLAIN, precision, question.device, known)
         for name, position in by_case.items()
@@ -234,26 +231,20 @@ def audit(
         return tuple(cell for cell in now.values() if cell.says is says)
 
     hits = (
-        _hit(bug, by_case[bug.case], cells, installed, known, question)
-        for bug, cells in _by_bug(those(Says.HITS), known).items()
-        if not question.packages or bug.at_fault in question.packages
+        _hit((title, at_fault), by_case[name], cells, installed, known, question)
+        for (name, title, at_fault), cells in _by_bug(those(Says.HITS), known).items()
+        if not question.packages or at_fault in question.packages
     )
-    listed = {*installed.pins, *installed.loose, TORCH}
-    counted = {
-        spot: cell for spot, cell in now.items() if known.cases[spot.case].packages <= listed
-    }
-    nearest, fewest, newest = _upgrades(counted, installed, known, question.device)
+    nearest, fewest, newest = _upgrades(now, installed, known, question.device)
     torch, python = known.ran_on(question.device)
     return Audit(
         installed=installed,
         question=question,
+        cases=cases,
         hits=tuple(sorted(hits, key=attrgetter("rank"))),
         clear=those(Says.CLEAR),
         not_applicable=those(Says.NOT_APPLICABLE),
         unknown=those(Says.UNKNOWN),
-        by_shared_code=question.by_shared_code(known.cases),
-        without_case=tuple(question.without_case(known.cases)),
-        of_any_model=count_of_any_model(question, known),
         nearest=nearest,
         fewest=fewest,
         newest=newest,
@@ -263,55 +254,41 @@ def audit(
     )
 
 
-def count_of_any_model(question: AuditQuestion, known: KnownEvidence) -> int:
-    """Return how many chosen cases are about any model; none where no models were asked for."""
-    cases = question.chosen(known.cases) if question.models else ()
-    return sum(case.block.is_about_any_model for case in cases)
-
-
-class _Bug(NamedTuple):
-    """What tells one bug from another: a case may fail with several."""
-
-    case: str
-    title: str
-    at_fault: str
-
-
-def _by_bug(cells: Iterable[CellAnswer], known: KnownEvidence) -> dict[_Bug, list[CellAnswer]]:
-    """Group failing cells by the bug with which the measured one fails."""
-    found: dict[_Bug, list[CellAnswer]] = {}
+def _by_bug(
+    cells: Iterable[CellAnswer], known: KnownEvidence
+) -> dict[tuple[str, str, str], list[CellAnswer]]:
+    """Group failing cells by the bug of the measured one: its case, title and package at fault."""
+    groups: dict[tuple[str, str, str], list[CellAnswer]] = {}
     for cell in cells:
         seen = cell.rests_on[0]
         bug = bug_of(known.cases[cell.case], seen, known.environments[seen.cell.environment])
-        found.setdefault(_Bug(cell.case, *bug), []).append(cell)
-    return found
+        groups.setdefault((cell.case, *bug), []).append(cell)
+    return groups
 
 
 def _hit(  # noqa: PLR0913, PLR0917 - a bug, where it is met, and what is known of it
-    bug: _Bug,
+    bug: tuple[str, str],
     position: CasePosition,
     cells: Sequence[CellAnswer],
     installed: Installed,
     known: KnownEvidence,
     question: AuditQuestion,
 ) -> Hit:
-    case, near = position.case, position.neighbours
-    assert isinstance(near, VersionNeighbours)  # noqa: S101 - what fails has neighbours
-    lines = [known.line(case.name, PLAIN, cell.precision, cell.device) for cell in cells]
-    last, *avoided = _avoided(near, lines)
+    case = position.case
+    last, *avoided = _avoided(position, cells, known)
     newer, older, returns, lasting = (_changes(case, name, installed, known) for name in avoided)
 
     def tried(name: str, cell: CellAnswer) -> CellAnswer:
         return answer(position, name, cell.precision, cell.device, known)
 
-    seen, entry = cells[0].rests_on[0], _entry(case, cells[0].rests_on[0], known)
+    verdict, entry = as_described(case, cells[0].rests_on[0], known)
     features = needed(case, entry)
     return Hit(
         case=case,
-        title=bug.title,
-        at_fault=bug.at_fault,
+        title=bug[0],
+        at_fault=bug[1],
         stands=tuple(cells),
-        verdict=as_described(case, seen, known),
+        verdict=verdict,
         by_shared_code=case.block.is_by_shared_code(question.models),
         of_any_model=bool(question.models) and case.block.is_about_any_model,
         symptoms=(entry.symptom if entry else ()) or case.block.symptom,
@@ -320,7 +297,11 @@ def _hit(  # noqa: PLR0913, PLR0917 - a bug, where it is met, and what is known 
         concern=_concern(case, features, question),
         differences=tuple(_differences(case, cells[0], installed, known)),
         remedies=tuple(remedies(case, cells, tried)),
-        idle=_idle(case, cells, tried),
+        idle=[
+            name
+            for name in case.block.workarounds
+            if all(tried(name, cell).says is Says.HITS for cell in cells)
+        ],
         newer=newer,
         fails_until={name: known.environments[last].version(name) for name in newer}
         if last and newer
@@ -376,10 +357,8 @@ def _leads_to(
     ours = release_of(row.package, installed.version(row.package))
     is_break = row.change == "break"
     low, high = (version(row.at), ours) if is_break else (ours, version(row.before))
-    if low > high:
-        return False
     case = known.cases[row.case]
-    return not any(
+    return low <= high and not any(
         result.fails is False
         and low <= version(name) <= high
         and known.holds(case, known.environments[name])
@@ -387,16 +366,13 @@ def _leads_to(
     )
 
 
-def _entry(case: Case, seen: Observation, known: KnownEvidence) -> Failure | None:
-    """Return the entry that describes a failure; None where none does."""
+def as_described(
+    case: Case, seen: Observation, known: KnownEvidence
+) -> tuple[Verdict, Failure | None]:
+    """Return whether a case fails as it describes itself, and the entry that describes it."""
     entry = expected(case, seen.cell, known.environments[seen.cell.environment])
-    return entry if judge(entry, seen) is Verdict.AS_EXPECTED else None
-
-
-def as_described(case: Case, seen: Observation, known: KnownEvidence) -> Verdict:
-    """Return whether a case fails as it describes itself."""
-    environment = known.environments[seen.cell.environment]
-    return judge(expected(case, seen.cell, environment), seen)
+    verdict = judge(entry, seen)
+    return verdict, entry if verdict is Verdict.AS_EXPECTED else None
 
 
 def _differences(
@@ -438,13 +414,6 @@ def remedies(
     return sorted(every, key=usefulness)
 
 
-def _idle(
-    case: Case, cells: Sequence[CellAnswer], tried: Callable[[str, CellAnswer], CellAnswer]
-) -> list[str]:
-    names = case.block.workarounds
-    return [one for one in names if all(tried(one, cell).says is Says.HITS for cell in cells)]
-
-
 def avoiding(
     near: VersionNeighbours, passes: Callable[[str], bool]
 ) -> tuple[str | None, str | None]:
@@ -457,12 +426,15 @@ def avoiding(
 
 
 def _avoided(
-    near: VersionNeighbours, lines: Sequence[Mapping[str, MeasuredCell]]
+    position: CasePosition, cells: Sequence[CellAnswer], known: KnownEvidence
 ) -> Iterator[str | None]:
     """Yield the last environment that fails before the nearest newer one that avoids a bug.
 
     Then that one, the nearest older one, where the bug returns behind the newer, and where not.
     """
+    near, name = position.neighbours, position.case.name
+    assert isinstance(near, VersionNeighbours)  # noqa: S101 - what fails has neighbours
+    lines = [known.line(name, PLAIN, cell.precision, cell.device) for cell in cells]
 
     def passes(name: str) -> bool:
         return all(name in line and line[name].result.fails is False for line in lines)
@@ -508,11 +480,17 @@ def _changes(
 def _upgrades(
     now: Mapping[Spot, CellAnswer], installed: Installed, known: KnownEvidence, device: Device
 ) -> tuple[Upgrade | None, Upgrade | None, Upgrade | None]:
-    """Return the nearest newer release without hits, the one with the fewest, and the newest."""
+    """Return the nearest newer release without hits, the one with the fewest, and the newest.
+
+    Only cases count whose packages are all listed.
+    """
+    listed = {*installed.pins, *installed.loose, TORCH}
+    now = {spot: cell for spot, cell in now.items() if known.cases[spot.case].packages <= listed}
     ours = installed.version(TRANSFORMERS)
     newer = [name for name in known.releases() if ours and Version(name) > Version(ours)]
     there = says_on(newer, now, known, device)
-    names = [name for name in newer if any(says[name] in _MEASURED for says in there.values())]
+    measured = {Says.HITS, Says.CLEAR}
+    names = [name for name in newer if any(says[name] in measured for says in there.values())]
     if not names:
         return None, None, None
     failures = Counter(
@@ -529,14 +507,12 @@ def _upgrades(
     nearest = next((upgrade for upgrade in candidates if upgrade.clean), None)
     fewest = to(min(names, key=failures.__getitem__))
     if fewest.unknown:  # few known bugs may mean that little is known
-        bad = {name: sum(says[name] in _BAD for says in there.values()) for name in names}
+        counts = {Says.HITS, Says.UNKNOWN}
+        bad = {name: sum(says[name] in counts for says in there.values()) for name in names}
         fewest = to(min(names, key=bad.__getitem__))
     return nearest, fewest, to(names[-1])
 
 
-_MEASURED = frozenset({Says.HITS, Says.CLEAR})
-_BAD = frozenset({Says.HITS, Says.UNKNOWN})
-"""What is said of the cells that `Upgrade.bad` counts."""
 MOVES: Mapping[str, tuple[tuple[Says, Says], ...]] = {
     "heals": ((Says.HITS, Says.CLEAR),),
     "keeps": ((Says.HITS, Says.HITS),),

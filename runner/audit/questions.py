@@ -21,15 +21,11 @@ from packaging.utils import canonicalize_name
 
 from repromatrix.runner.audit.known import CellResult, KnownEvidence
 from repromatrix.runner.audit.packages import Installed
-from repromatrix.runner.audit.torches import (
-    release_of,
-    torch_requirements,
-)
+from repromatrix.runner.audit.torches import release_of, torch_requirements
 from repromatrix.runner.model import requirements
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Cell
 from repromatrix.runner.model.environment_name import taken_apart
-from repromatrix.runner.model.families import squashed
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Device, Precision
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
@@ -59,20 +55,6 @@ class AuditQuestion:
     def chosen(self, cases: Mapping[str, Case]) -> tuple[Case, ...]:
         """Return the chosen cases without those that are ignored."""
         return tuple(cases[name] for name in self.cases or cases if name not in self.ignored)
-
-    def without_case(self, cases: Mapping[str, Case]) -> list[str]:
-        """Return, of the models that were asked for, those that no case is about."""
-        chosen = self.chosen(cases)
-        about = {squashed(name) for case in chosen for name in case.block.answers_for}
-        return sorted(model for model in self.models if squashed(model) not in about)
-
-    def by_shared_code(self, cases: Mapping[str, Case]) -> dict[str, tuple[str, ...]]:
-        """Return, of the chosen cases that ran none of the models, the families that they ran."""
-        return {
-            case.name: case.block.families
-            for case in self.chosen(cases)
-            if case.block.is_by_shared_code(self.models)
-        }
 
 
 _MOST = 100

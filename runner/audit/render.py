@@ -20,6 +20,7 @@ from repromatrix.runner.audit.torches import public
 from repromatrix.runner.document import Document, Listing, Paragraph, Part
 from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.judging.counts import known_bugs
+from repromatrix.runner.model.families import squashed
 from repromatrix.runner.model.packages import MOVED, TORCH, TRANSFORMERS, UNDER_TEST
 from repromatrix.runner.text import join, plural, shorten
 
@@ -78,10 +79,13 @@ def spot_names(spots: Iterable[Spot]) -> list[str]:
 
 def shared(answer: Audit) -> Iterator[str]:
     """Yield which cases are not about the models that were asked for alone."""
-    if answer.without_case:
-        yield f"No case is about {join(answer.without_case)}; cases about any model answer."
-    if answer.of_any_model:
-        yield f"Includes {plural(answer.of_any_model, 'case')} about any model."
+    models = answer.question.models
+    about = {squashed(name) for case in answer.cases for name in case.block.answers_for}
+    if without := sorted(model for model in models if squashed(model) not in about):
+        yield f"No case is about {join(without)}; cases about any model answer."
+    any_model = sum(case.block.is_about_any_model for case in answer.cases)
+    if models and any_model:
+        yield f"Includes {plural(any_model, 'case')} about any model."
     cases = [
         f"{name} (measured with {join(families)})"
         for name, families in answer.by_shared_code.items()
@@ -291,7 +295,7 @@ def _data(audit: Audit, terms: AuditTerms) -> dict[str, Any]:
         },
         "precisions": list(map(str, audit.question.precisions)),
         "ignored": sorted(audit.question.ignored),
-        "shared-code": dict(audit.by_shared_code),
+        "shared-code": audit.by_shared_code,
         "settings": settings_of(terms),
         "fail-on": list(map(str, terms.fail_on)),
         "features": sorted(audit.question.features),
