@@ -4,7 +4,7 @@
 #
 # [tool.repromatrix]
 # title = "LongT5 with local attention returns NaN for padded inputs in fp16"
-# reports = ["https://github.com/huggingface/transformers/issues/19322"]
+# reports = []
 # found-by = "measurement"
 # area = "attention-mask"
 # models = ["longt5"]
@@ -32,10 +32,10 @@
 # ///
 """LongT5 must return finite logits for a padded sample in fp16, as it does in fp32 and bf16.
 
-Its encoder masks with -1e10, which is -inf in fp16. Local attention pads the sequence to whole
-blocks, so some padding tokens are fully masked; their states become NaN, and cross-attention
-spreads them. Transient-global attention passes. The linked report is of NaN in bf16 and fp16 with
-a transient-global checkpoint, so it has another cause; this one was found by measurement.
+Its encoder masks with -1e10, which is -inf in fp16. The mask of local attention holds where both
+query and key are tokens, so that every padding token is fully masked: its states become NaN, and
+cross-attention spreads them. What LongT5 pads itself, to whole blocks, is cut off again and does no
+harm. Transient-global attention passes.
 """
 
 import os
