@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49"]
 #
 # [tool.repromatrix]
-# title = "Output layers of CamemBERT, I-BERT and Mamba are random after loading: not tied in 5.0"
+# title = "Output layers of CamemBERT, I-BERT and Mamba are random after loading: no longer tied"
 # reports = ["https://github.com/huggingface/transformers/issues/44671"]
 # found-by = "sweep"
 # area = "loading"

@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.51"]
 #
 # [tool.repromatrix]
-# title = "DeepSeek-V3 in bf16 rounds e_score_correction_bias and routes to other experts"
+# title = "DeepSeek-V3 in 16 bit rounds e_score_correction_bias and routes to other experts"
 # reports = [
 #     "https://github.com/huggingface/transformers/pull/42580",
 #     "https://github.com/intel/auto-round/issues/845",

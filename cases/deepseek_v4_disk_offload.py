@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=5.8", "accelerate>=1.13"]
 #
 # [tool.repromatrix]
-# title = "DeepSeek-V4 offloaded to disk reads its table of experts in 16 bit: wrong experts"
+# title = "DeepSeek-V4 with buffers offloaded to disk reads its table of experts in bf16: wrong experts"
 # reports = ["https://github.com/huggingface/transformers/pull/46849"]
 # area = "loading"
 # models = ["deepseek_v4"]
@@ -41,7 +41,8 @@
 
 The index of what lies on disk named the dtype of loading for every tensor, and not that which the
 model has for it: DeepSeek-V4's table from tokens to experts, in int64, passes through bf16, which
-holds whole numbers up to 256. The model has 400 experts here, and only its router is run.
+holds whole numbers up to 256; fp16 does up to 2048. The table is a buffer, which goes to disk with
+offload_buffers=True only. The model has 400 experts here, and only its router is run.
 """
 
 import os

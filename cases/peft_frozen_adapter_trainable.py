@@ -3,7 +3,7 @@
 # dependencies = ["torch", "transformers>=4.49", "peft>=0.14"]
 #
 # [tool.repromatrix]
-# title = "PEFT adapter with inference_mode=True on a 16-bit model has trainable weights"
+# title = "LoRA on embeddings with inference_mode=True in a 16-bit model has trainable weights"
 # reports = []
 # found-by = "measurement"
 # area = "peft"

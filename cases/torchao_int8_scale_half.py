@@ -3,7 +3,7 @@
 # dependencies = ["torch", "torchao>=0.15"]
 #
 # [tool.repromatrix]
-# title = "torchao's Int8Tensor is far less accurate for bf16 than for fp32 weights"
+# title = "torchao's Int8Tensor is far less accurate for 16-bit than for fp32 weights"
 # reports = ["https://github.com/pytorch/ao/pull/3664"]
 # area = "quantization"
 # models = "any"

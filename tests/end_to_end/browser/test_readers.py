@@ -103,7 +103,7 @@ def test_a_release_manager_learns_what_a_release_broke_and_fixed(reader: Reader)
     reader.reads("h1", r"transformers 5\.0\.0")
     reader.reads(".lede", "122 known bugs, 68 of them silent, 54 in fp32 as well, and 6")
     reader.reads("#broke", "Switch Transformers in bf16 or fp16: mat1 and mat2", "T5 loaded")
-    reader.reads("#fixed", "DeepSeek-V3 in bf16 rounds e_score_correction_bias", "#42580")
+    reader.reads("#fixed", "DeepSeek-V3 in 16 bit rounds e_score_correction_bias", "#42580")
 
 
 def test_a_release_manager_learns_the_counts_of_the_newest_release(reader: Reader) -> None:
