@@ -297,7 +297,6 @@ class Batch:
             "memory": limits.memory,
             "disk": limits.disk,
             "processes": limits.processes,
-            "ranks": case.block.processes,
             "threads": self.terms.threads,
             "front": self._front,
         }

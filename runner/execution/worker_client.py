@@ -392,7 +392,6 @@ def _probe(limits: Limits) -> Request:
         "memory": limits.memory,
         "disk": limits.disk,
         "processes": limits.processes,
-        "ranks": 1,
         "threads": 1,
         "front": None,
     }

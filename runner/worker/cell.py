@@ -49,8 +49,6 @@ class Request(Read):
     """The most MiB of its files."""
     processes: int
     """The most processes and threads."""
-    ranks: int
-    """The most processes of a case that computes in several; of any other they are not counted."""
     threads: int
     front: Overlay | None
 

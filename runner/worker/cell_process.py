@@ -160,15 +160,13 @@ _CROWDED = {
     "error_class": "TooManyProcesses",
     "message": "more processes and threads at once than a cell may have",
 }
-RANKS = "ranks"
-_TOO_MANY_RANKS = {**_CROWDED, "message": "more processes than `processes` in its block says"}
 DISK = "disk"
 _TOO_MUCH = {
     "outcome": "crashes",
     "error_class": "TooMuchDisk",
     "message": "its files took more of the disk than a cell may have",
 }
-_STOPPED = {CROWD: _CROWDED, RANKS: _TOO_MANY_RANKS, DISK: _TOO_MUCH}
+_STOPPED = {CROWD: _CROWDED, DISK: _TOO_MUCH}
 # Class names by which Python and torch say that memory ran out.
 _MEMORY = frozenset({"MemoryError", "OutOfMemoryError"})
 # What else torch says of it, under the names of other errors.
@@ -215,7 +213,6 @@ def _without_report(status: int) -> dict[str, Any]:
 LONGEST = 5
 """How many times its limit a cell may take in all, where others have the cores."""
 _HIGH = 200
-_MOMENT = 0.2  # seconds
 _NOT_INITIALIZED = 3
 """CUDA_ERROR_NOT_INITIALIZED of <cuda.h>."""
 _CUDA_DRIVER = "libcuda.so.1"
@@ -247,8 +244,7 @@ class CellProcess:
             or (request["device"] == "cuda" and is_cuda_initialized())
         )
         self.baseline = 0 if self.fresh else process_control.resident(os.getpid())
-        self.began = self.few = time.monotonic()
-        """When it began, and when it had last no more processes than the case says."""
+        self.began = time.monotonic()
         self.pipes = Pipes()
         try:
             self.pid = self._start()
@@ -360,8 +356,6 @@ class CellProcess:
             self._stop(CROWD)
         elif held > self.request["memory"] << 20:
             self._stop("out-of-memory")
-        elif self._has_too_many(tree - {self.first}):
-            self._stop(RANKS)
         elif self.disk.is_above(self.request["disk"] << 20):
             self._stop(DISK)
 
@@ -372,16 +366,6 @@ class CellProcess:
             return False
         waited = max(map(process_control.waited, tree))
         return taken - waited > seconds or taken > LONGEST * seconds
-
-    def _has_too_many(self, tree: set[int]) -> bool:
-        """Say whether the case has had more processes than it says, and not for a moment only.
-
-        Between its fork and its program everything that a case starts is one more Python.
-        """
-        most, now = self.request["ranks"], time.monotonic()
-        if most == 1 or len(tree) <= most or process_control.interpreters(tree) <= most:
-            self.few = now
-        return now - self.few > _MOMENT
 
     def tree(self) -> set[int]:
         """Return the processes of the cell, also those whose own parents have ended."""

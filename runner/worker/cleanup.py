@@ -75,7 +75,6 @@ class DiskUse:
 
 
 def _sizes(folder: str) -> Iterator[int]:
-    """Yield what each file takes, in bytes."""
     waiting = [folder]
     while waiting:
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:

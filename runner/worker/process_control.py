@@ -135,44 +135,6 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def interpreters(pids: Iterable[int]) -> int:
-    """Return how many of some processes run our own Python and are no helper of a library.
-
-    Neither threads count, nor what has ended and is not awaited yet, nor another program: a
-    compiler, `lscpu`, or what manages torch's shared memory.
-    """
-    return sum(_program(pid) == _PYTHON and not _is_helper(pid) for pid in pids)
-
-
-# By inode: a cell sees the file under mounts of its own.
-def _program(pid: int | str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(f"/proc/{pid}/exe")  # noqa: PTH116 - pathlib costs more per look
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-_PYTHON = _program("self")
-# Python programs that come with what a case does, and compute nothing for it: of spawned processes
-# one tracks the semaphores, a fork server waits for what it is to fork, and torch.compile keeps
-# processes for compilers. Forks of these are called as they are, so they do not count either.
-_HELPERS = (
-    b"multiprocessing.resource_tracker",
-    b"multiprocessing.forkserver",
-    b"_inductor/compile_worker",
-)
-
-
-def _is_helper(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
-            command = file.read()
-    except OSError:
-        return True
-    return any(helper in command for helper in _HELPERS)
-
-
 def adopted(session: int, family: set[int]) -> list[int]:
     """Return our own children that came from a cell: of its session, or seen in it before."""
     return [

@@ -79,7 +79,6 @@ def request(path: Path, number: int = 0, **changed: object) -> dict[str, Any]:
         "memory": 2048,
         "disk": 4096,
         "processes": 512,
-        "ranks": 1,
         "threads": 1,
         "front": None,
         **changed,
