@@ -9,7 +9,6 @@ import gc
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,30 +83,16 @@ def judged_grid(
     return known_to, judged
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Agreeing:
-    """What this machine measured as it is published, and the published in its place."""
-
-    here: Mapping[Cell, Judged]
-    told: Mapping[Cell, Judged]
-
-    def as_published(self, row: Judged) -> Judged:
-        """Return what is published in place of what agrees with it."""
-        return self.told.get(row.seen.cell, row)
-
-    def covers(self, row: Observation) -> bool:
-        """Say whether a row of this machine says nothing that is not published."""
-        told = self.told.get(row.cell)
-        return told is not None and agrees(row, told.seen)
-
-
 def agreeing_with_published(
     rows: Iterable[Observation],
     judged: Iterable[Judged],
     cases: Mapping[str, Case],
     environments: Mapping[str, Environment],
-) -> Agreeing:
-    """Return where all that this machine has says and means what is published."""
+) -> tuple[dict[Cell, Judged], dict[Cell, Judged]]:
+    """Return what this machine measured as it is published, and what is published of it.
+
+    These are the cells of which all that this machine has says and means what is published.
+    """
     local = (row for row in judged if row.seen.source in UNPUBLISHED)
     # What an environment without a lock holds is told by the rows themselves.
     locked = {name for name, each in environments.items() if each.source.has_lock}
@@ -119,7 +104,7 @@ def agreeing_with_published(
     alike = (_alike(here[cell].seen, every) for cell, every in known.items())
     told = judge_all(filter(None, alike), cases, environments)
     same = {row.seen.cell: row for row in told if row.verdict is here[row.seen.cell].verdict}
-    return Agreeing(here={cell: here[cell] for cell in same}, told=same)
+    return {cell: here[cell] for cell in same}, same
 
 
 def _alike(answer: Observation, rows: Sequence[Observation]) -> Observation | None:
@@ -195,7 +180,6 @@ def published_inputs(paths: Paths, base_url: str = "", source: str = "") -> Inpu
 
 
 def _published_files(paths: Paths) -> dict[str, Path]:
-    """Return all that is published, by name and in order."""
     found = [
         *case_files(paths.cases),
         paths.matrix,
@@ -208,7 +192,6 @@ def _published_files(paths: Paths) -> dict[str, Path]:
 
 
 def _programs() -> list[Path]:
-    """Return the files of the program, whose change may change any page."""
     runner = sorted(CODE.rglob("*.py"))
     reports = CODE.parent / "reports"
     folders = ("*.py", "*/*.py", "templates/*", "static/*")
@@ -309,8 +292,8 @@ def _render(
     paths, (published, inputs) = project.paths, digests
     gc.freeze()  # what was read stays until the end; looking through it again and again is slow
     known_to, judged = meant or judged_grid(project, rows)
-    agreeing = agreeing_with_published(rows, judged, known_to.cases, known_to.environments)
-    others = (row for row in rows if not agreeing.covers(row))
+    here, told = agreeing_with_published(rows, judged, known_to.cases, known_to.environments)
+    others = (row for row in rows if row.cell not in told or not agrees(row, told[row.cell].seen))
     inputs = dataclasses.replace(inputs, shared=with_local(published, others).cases)
     known: Memory | None = kept.read(paths.drawn, _drawn_state(paths))
     if _stamp(paths).exists():  # until all of it is drawn it is nothing in particular
@@ -318,14 +301,14 @@ def _render(
     dates = {release.name: release.date.isoformat() for release in known_to.matrix.releases}
     drawn = draw(
         *(known_to.cases, _shown_in_the_table(known_to, judged)),
-        *(map(agreeing.as_published, judged), paths.site),
+        *((told.get(row.seen.cell, row) for row in judged), paths.site),
         dates=dates,
         commits=known_commits(paths),
         main=known_history(paths),
         published=_published(paths, *addresses),
         inputs=inputs,
         known=known,
-        here=agreeing.here,
+        here=here,
     )
     _stamp(paths).write_text(inputs.identity, "utf-8")
     if not os.environ.get("REPROMATRIX_SITE"):  # elsewhere the next drawing is spared nothing
@@ -333,7 +316,6 @@ def _render(
 
 
 def _published(paths: Paths, base_url: str, source: str) -> Published:
-    """Return what was published, and where things lie."""
     from repromatrix.reports.site import Published  # noqa: PLC0415
 
     return Published(

@@ -46,18 +46,18 @@ def _draw(
 ) -> Memory:
     every, held = [*rows, *local], (small_site.CASES, small_site.ENVIRONMENTS)
     judged = judge_all(answering_rows(every, *held).values(), *held)
-    agreeing = agreeing_with_published(every, judged, *held)
-    others = [*rows, *(row for row in local if not agreeing.covers(row))]
+    here, told = agreeing_with_published(every, judged, *held)
+    others = [*rows, *(row for row in local if row.cell not in told)]
     return render(
         small_site.CASES,
         tuple(small_site.ENVIRONMENTS.values()),
-        map(agreeing.as_published, judged),
+        (told.get(row.seen.cell, row) for row in judged),
         folder,
         dates=small_site.DATES,
         main=small_site.along_main(),
         inputs=Inputs(common="same", cases=_by_case(every), shared=_by_case(others)),
         known=known,
-        here=agreeing.here,
+        here=here,
     )
 
 
