@@ -17,11 +17,6 @@ def plain(text: str) -> str:
     return line.replace("&", "&amp;").replace("<", "&lt;").replace("@", "@\u200b")
 
 
-def code(text: str) -> str:
-    """Return a text as a code span of one line for a table."""
-    return span(text.replace("|", "\\|"))
-
-
 def sentence(text: str) -> str:
     """Return a sentence as it is, with the commands that it names as code spans."""
     parts = _COMMAND.split(text)

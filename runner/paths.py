@@ -30,13 +30,6 @@ def _chosen(variable: str, default: Path) -> Path:
     return Path(value).expanduser().resolve() if value else default
 
 
-def _user_cache() -> Path:
-    """Return the folder for what an installation writes; it may not be there, nor be writable."""
-    # Where the system knows no home of the user, pathlib raises; to read needs none.
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
-    return (Path(base) if not base.startswith("~") else _NO_HOME) / "repromatrix"
-
-
 def as_typed(command: str, arguments: str = "") -> str:
     """Return a command as a reader of this checkout or installation types it."""
     if INSTALLED:
@@ -64,8 +57,12 @@ class Paths:
 
     @property
     def state(self) -> Path:
-        """What this machine keeps of a checkout, or for an installation."""
-        return _user_cache() if self.is_installed else self.root / ".repromatrix"
+        """What this machine keeps of a checkout, or for an installation in the user's cache."""
+        if not self.is_installed:
+            return self.root / ".repromatrix"
+        # Where the system knows no home of the user, pathlib raises; to read needs none.
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111
+        return (Path(base) if not base.startswith("~") else _NO_HOME) / "repromatrix"
 
     @property
     def matrix(self) -> Path:

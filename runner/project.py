@@ -198,16 +198,9 @@ def _by_place(environments: Mapping[str, Environment], matrix: Matrix) -> dict[s
         version = Version(environments[MAIN].version("transformers") or "0")
         newer = (one.name for one in matrix.releases if Version(one.name) > version)
         first = next((name for name in newer if name in environments), "")
-        after = names.index(first) if first else _behind(names, matrix)
-        names.insert(after, MAIN)
+        places = [names.index(one.name) for one in matrix.releases if one.name in names]
+        names.insert(names.index(first) if first else max(places, default=-1) + 1, MAIN)
     return {name: environments[name] for name in names}
-
-
-def _behind(names: Sequence[str], matrix: Matrix) -> int:
-    """Return the place behind the last release."""
-    return 1 + max(
-        (names.index(one.name) for one in matrix.releases if one.name in names), default=-1
-    )
 
 
 def _described(row: Observation, known: Environment | None) -> Environment | None:

@@ -74,13 +74,15 @@ def finish(  # noqa: PLR0913 - each is a thing of its own that a command may nee
     _running.add(process)
     try:
         out, err = process.communicate(given or None, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        _reap(process)
-        return Finished(code=None, out="", err=f"no answer within {seconds:.0f} s")
-    except BaseException:
+    except BaseException as error:
         _end(process)  # interrupted: it is in a session of its own and heard nothing
-        _reap(process)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # what left its group has its pipes
+            process.communicate(timeout=_MOMENT)
+        for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+            pipe.close()
+        process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            return Finished(code=None, out="", err=f"no answer within {seconds:.0f} s")
         raise
     finally:
         _running.discard(process)
@@ -149,11 +151,7 @@ class Answering:
 
         It has said all it has to say: one that does not end then is ended.
         """
-        try:
-            code = self.process.wait(timeout=_GRACE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            code = self.process.wait()
+        code = self._wait()
         if not code:
             return ""
         self.errors.seek(0)
@@ -163,15 +161,17 @@ class Answering:
 
     def close(self) -> None:
         """Ask it to end, which ends what it started; kill it if it does not."""
-        if self.process.poll() is None:
-            self.process.terminate()
-            try:
-                self.process.wait(timeout=_GRACE)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        self.process.terminate()
+        self._wait()
         self.answers.close()
         self.errors.close()
+
+    def _wait(self) -> int:
+        try:
+            return self.process.wait(timeout=_GRACE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
 
 
 def end_all() -> None:
@@ -183,16 +183,6 @@ def end_all() -> None:
 def _end(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def _reap(process: subprocess.Popen[str]) -> None:
-    """Wait for the end of a process that was killed; what left its group may hold its pipes."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.communicate(timeout=_MOMENT)
-    for pipe in (process.stdin, process.stdout, process.stderr):
-        if pipe is not None:
-            pipe.close()
-    process.wait()
 
 
 def anonymous(text: str) -> str:

@@ -131,7 +131,6 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
 
 
 def _sandboxed(options: BisectOptions, console: Console) -> BisectOptions:
-    """Return the options with the decision whether cells run in a sandbox."""
     sandbox = cli.decide_sandbox(options.sandbox, cli.line_printer(console, "dim"))
     return dataclasses.replace(options, sandbox=sandbox)
 
@@ -166,7 +165,6 @@ def _questions(loaded: Project, options: BisectOptions) -> Iterator[CaseQuestion
 def _searches(
     loaded: Project, asked: Sequence[CaseQuestion], options: BisectOptions
 ) -> Iterator[releases.Search]:
-    """Yield the searches of every question."""
     within = environments_of(options.release, loaded.names) if options.release else None
     sought = Sought(edge=Edge.FALL if options.fix else Edge.RISE, every=options.every)
     for question in asked:
@@ -289,7 +287,6 @@ def _pin(
     options: BisectOptions,
     console: Console,
 ) -> ExitCode:
-    """Pin every break and fix of the findings to commits, and print them."""
     if options.good or options.bad:
         raise _needs_one(finding.search.question for finding in findings)
     inquiries = tuple(pinning.changes_of(findings, loaded.environments))
@@ -366,7 +363,6 @@ def _between_revisions(
     options: BisectOptions,
     console: Console,
 ) -> ExitCode:
-    """Search the commits between --good and --bad; what fails there is bad if no case says how."""
     if len(asked) != 1:
         raise _needs_one(asked)
     (question,) = asked
@@ -385,8 +381,6 @@ def _searched(
     options: BisectOptions,
     console: Console,
 ) -> commits.CommitAnswer:
-    """Search the commits between two ends and print them; raises RunnerError and Interrupted."""
-
     def hear(event: Heard) -> None:
         console.print(f"  {commits.heard(event)}")
 

@@ -293,7 +293,6 @@ def _known_margins(loaded: Project) -> dict[str, list[MarginRow]]:
 
 
 def _unmeasured(case: Case, rows: Sequence[MarginRow]) -> list[str]:
-    """Return the thresholds of a case of which no margin is known."""
     return [] if rows else [*map(str, thresholds(case.script.code))]
 
 

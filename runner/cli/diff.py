@@ -183,16 +183,13 @@ def _sides(
     checkout: Checkout | None,
     console: Console,
 ) -> tuple[sides.Sides, str]:
-    """Return both sides, and in which environment a checkout ran."""
     paths, warn = question.project.paths, cli.line_printer(console, "yellow")
-    cases = question.selection.cases
+    cases, named = question.selection.cases, (options.before, options.after)
     if paths.is_installed:
-        named = (options.before, options.after)
         return sides.known(question, named, answers.both(paths, warn, cases)), ""
     with answers.opened(paths, warn) as store:
         rows = [*answers.published_rows(paths, cases), *store.rows(cases)]
         if checkout is None:
-            named = (options.before, options.after)
             return sides.of_environments(question, named, rows, store), ""
         with contextlib.closing(Store(paths.trials, warn)) as trials:
             runs = CheckoutRuns(question, checkout, trials)
@@ -237,7 +234,6 @@ def _report(
 
 
 def _evidence_report(loaded: Project, options: DiffOptions) -> DiffReport:
-    """Return what differs between two sets of evidence; raises RunnerError."""
     if loaded.paths.own:
         what = "evidence is compared by the names of cases, not by files"
         raise refuse(Problem("--case", what))

@@ -113,7 +113,6 @@ def _clone(paths: Paths, options: HistoryOptions) -> Clone:
 def _write_places(
     paths: Paths, clone: Clone, options: HistoryOptions, console: Console
 ) -> ExitCode:
-    """Add what a clone tells of releases to the file that searches read."""
     if options.every:
         raise refuse(Conflict("--places", _EVERY, "it runs nothing"))
     known = places.with_clone(places.read(paths.places), clone.repository, clone.sources)

@@ -61,8 +61,6 @@ def bring(paths: Paths, options: MergeOptions, console: Console) -> ExitCode:
 
 @dataclass(kw_only=True, slots=True)
 class _Merged:
-    """What the files held."""
-
     cells: set[Cell] = field(default_factory=set)
     shards: set[tuple[str, str]] = field(default_factory=set)
     faults: list[Fault] = field(default_factory=list)
@@ -101,7 +99,6 @@ def _merge(  # noqa: PLR0913 - what is merged, into what, and what is said of it
 
 
 def _read(path: Path, paths: Paths, merged: _Merged) -> list[Observation]:
-    """Return the rows of a file; raises RunnerError."""
     if path.exists() and paths.store.exists() and path.samefile(paths.store):
         raise refuse(Problem(str(path), "this is the store that would be merged into"))
     with answers.evidence(path) as (every, shards):

@@ -32,7 +32,6 @@ from repromatrix.runner.paths import Paths
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
-    from rich.console import Console
 
 _SOURCE = "SOURCE"
 _NOTHING = BlockProposal()

@@ -168,7 +168,6 @@ class ProgressDisplay(RunListener):
         self.say(f"  {cells}, {units}, {now - self.began_at:.0f} s{self._left()}")
 
     def _left(self) -> str:
-        """Return how much time is left, as soon as it can be told."""
         now = time.monotonic()
         if math.isfinite(self.until):
             seconds = max(0.0, self.until - now)

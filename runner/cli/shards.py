@@ -106,7 +106,6 @@ def left(planned: Run, rows: Sequence[Observation]) -> int:
 
 
 def _cells(loaded: Project, request: SelectionRequest) -> Mapping[str, tuple[Cell, ...]]:
-    """Return the selected cells of each environment that are applicable."""
     selection = select(request, loaded.cases, loaded.names)
     whole = Run(
         project=loaded,

@@ -41,7 +41,6 @@ def under(
 
 
 def _cells(planned: Run, version: str, known: Mapping[Cell, Observation]) -> list[Cell]:
-    """Return the cells of the selected cases, in the order of the releases."""
     loaded, selection, device = planned.project, planned.selection, planned.terms.device
     by_case: dict[str, dict[Cell, Observation]] = {}
     for cell, row in known.items():

@@ -70,7 +70,11 @@ class Home:
 
         Raises NoSolutionError, and RunnerError where the index does not answer.
         """
-        base = self.locks[on] if on else self._base(declared.day)
+        if not on:  # before the first release its packages, which are a few days newer
+            old = [one for one in self.matrix.releases if one.date + locks.COOLING <= declared.day]
+            newest = max(old, key=lambda one: one.date, default=self.matrix.releases[0])
+            on = newest.name
+        base = self.locks[on]
         known = self.locks.get(with_extras(base.name, extras))
         if known is not None:
             environment = locks.environment(self.matrix, known)
@@ -83,17 +87,7 @@ class Home:
         digest = hashlib.sha256(f"{recipe.digest}\n{metadata}".encode()).hexdigest()[:16]
         return environment, dataclasses.replace(recipe, digest=digest, metadata=metadata)
 
-    def _base(self, day: dt.date) -> Lock:
-        """Return the lock of the newest release whose packages are all as old as a day.
-
-        The oldest where there is none: its packages are a few days newer then.
-        """
-        old = [one for one in self.matrix.releases if one.date + locks.COOLING <= day]
-        newest = max(old, key=lambda one: one.date, default=self.matrix.releases[0])
-        return self.locks[newest.name]
-
     def _lock(self, declared: Declaration, base: Lock, extras: tuple[str, ...]) -> Lock:
-        """Return the lock that is kept, or resolve one; raises RunnerError."""
         lines = (
             f"on {base.name} {base.digest}",
             *(f"{declared.package} needs {needed}" for needed in declared.requirements),

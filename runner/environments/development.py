@@ -116,7 +116,6 @@ def _has_hidden(folder: Path, sources: Path) -> bool:
 
 
 def _ask_git(folder: Path, *question: str) -> str | None:
-    """Return what git answers about a folder, or None where it refuses."""
     done = run_git(folder, question, seconds=_GIT_SECONDS)
     return done.out if done.code == 0 else None
 
@@ -162,7 +161,6 @@ def origin(matrix: Matrix) -> Origin:
 
 
 def _ask(url: str, revision: str, told: Mapping[str, str]) -> str:
-    """Return the commit of a revision; raises UnbuildableError."""
     done = list_remote(url, [revision, f"{revision}^{{}}"], told=told, seconds=_SECONDS)
     lines = [line.partition("\t") for line in done.out.splitlines()]
     commits = {name: commit for commit, _, name in lines}

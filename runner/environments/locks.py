@@ -161,7 +161,6 @@ def _compiled(  # noqa: PLR0913 - what is resolved, and how
     told: Mapping[str, str] | None = None,
     without: frozenset[str] = _FIND_LINKS,
 ) -> str:
-    """Let uv resolve requirements in a folder; raises NoSolutionError and RunnerError."""
     (folder / "in.txt").write_text("\n".join([*wanted, ""]), encoding="utf-8")
     done = uv.call(
         *("pip", "compile", folder / "in.txt", "--output-file", folder / "out.txt"),

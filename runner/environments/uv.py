@@ -80,9 +80,6 @@ def options_for_uv(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 PATIENCE = "REPROMATRIX_INSTALL_SECONDS"
 _PATIENCE = 900.0
-# Exit code 2 is not "no solution": uv could not look for one, and nothing follows from that. Taken
-# for "no", a moment's failure chose a CUDA build of torch, or a wrong day for a release.
-_ANSWERS = {0: True, 1: False}
 
 
 class SilentError(Exception):
@@ -106,16 +103,14 @@ def _program() -> str:
 @functools.cache
 def _told() -> tuple[dict[str, str], tuple[str, ...]]:
     settings = configured()
-    return for_uv(settings, os.environ) | _cache(), options_for_uv(settings)
-
-
-def _cache() -> dict[str, str]:
-    """Return where uv keeps its files if it cannot keep them where it would: below our own."""
+    environ = for_uv(settings, os.environ)
     done = subprocesses.finish([_program(), "cache", "dir"], seconds=60)
     usual = Path(done.out.strip() or "/nonexistent")
     with contextlib.suppress(OSError):
         usual.mkdir(parents=True, exist_ok=True)
-    return {} if os.access(usual, os.W_OK) else {"UV_CACHE_DIR": str(Paths().built / ".uv")}
+    if not os.access(usual, os.W_OK):
+        environ["UV_CACHE_DIR"] = str(Paths().built / ".uv")
+    return environ, options_for_uv(settings)
 
 
 def call(
@@ -161,9 +156,11 @@ def resolves(requirement: str, *options: str, python: str, seconds: float | None
             *("--target", str(folder), "--python-version", python, *options, requirement),
             seconds=seconds,
         )
-    if done.code not in _ANSWERS:
+    # Exit code 2 is not "no solution": uv could not look for one, and nothing follows from that.
+    # Taken for "no", a moment's failure chose a CUDA build of torch, or a wrong day for a release.
+    if done.code not in {0, 1}:
         raise SilentError(done.err)
-    return _ANSWERS[done.code]
+    return done.code == 0
 
 
 _PROBE_SECONDS = 30

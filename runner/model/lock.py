@@ -6,13 +6,16 @@ import functools
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from packaging import utils
-from packaging.requirements import InvalidRequirement, Requirement
 
 from repromatrix.runner.errors import Fault, Problem, RunnerError
-from repromatrix.runner.model.requirements import without_long_numbers
+from repromatrix.runner.model.requirements import parse
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _INPUT = re.compile(r"(?m)^# input: (\w+)$")
 _UNRESOLVED = re.compile(r"(?m)^# unresolved: (.+)$")
@@ -93,17 +96,9 @@ def overlaid(base: Lock, difference: Lock) -> Lock:
     names = {canonicalize_name(pin.name) for pin in difference.pins}
     kept = [block for block in _blocks(base.text) if _name(block) not in names]
     text = "".join([*kept, *_blocks(difference.text)])
-    return Lock(
-        name=difference.name,
-        pins=(
-            *(pin for pin in base.pins if canonicalize_name(pin.name) not in names),
-            *difference.pins,
-        ),
-        inputs=difference.inputs,
-        digest=hashlib.sha256(text.encode()).hexdigest()[:16],
-        text=text,
-        unresolved=difference.unresolved,
-    )
+    pins = [pin for pin in base.pins if canonicalize_name(pin.name) not in names]
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return replace(difference, pins=(*pins, *difference.pins), digest=digest, text=text)
 
 
 def parted(text: str, names: Collection[str]) -> tuple[str, str]:
@@ -173,11 +168,7 @@ def _pin(line: str, *, of_torch: bool) -> Requirement:
 @functools.cache
 def _read(text: str) -> Requirement:
     """Read a pin; neighbouring releases share most of theirs."""
-    try:
-        pin = Requirement(without_long_numbers(text))
-    except InvalidRequirement as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(reason) from error
+    pin = parse(text)
     if not re.fullmatch(r"==[^*,]+", str(pin.specifier)):
         msg = f"{pin.name} has no exact version"
         raise ValueError(msg)

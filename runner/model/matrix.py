@@ -167,16 +167,9 @@ class Matrix(TomlRecord):
     sdists: tuple[Sdist, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Every column of the table, oldest release first, `main` last."""
-        return (*(release.name for release in self.releases), MAIN)
-
-    @property
     def pinned(self) -> tuple[str, ...]:
         """Every environment that has a whole lock of its own: releases, then stacks."""
-        return tuple(
-            [release.name for release in self.releases] + [stack.name for stack in self.stacks]
-        )
+        return (*(each.name for each in self.releases), *(each.name for each in self.stacks))
 
     def release(self, name: str) -> Release:
         """Return the release of that name; raises KeyError."""

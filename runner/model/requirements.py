@@ -43,9 +43,8 @@ def without_long_numbers(text: str) -> str:
 @functools.lru_cache(maxsize=4096)
 def parse(text: str) -> Requirement:
     """Read one PEP 508 requirement; raises ValueError with packaging's reason."""
-    without_long_numbers(text)
     try:
-        return Requirement(text)
+        return Requirement(without_long_numbers(text))
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         raise ValueError(reason) from error

@@ -78,7 +78,6 @@ def visits(grid: Axes, seed: int) -> Iterator[Visit]:
 
 
 def _cells(grid: Axes, name: str) -> tuple[Cell, ...]:
-    """Return the cells of a release whose cases apply there."""
     environment = grid.environments[name]
     every = [
         cell
@@ -90,7 +89,6 @@ def _cells(grid: Axes, name: str) -> tuple[Cell, ...]:
 
 
 def _beside_changes(grid: Axes, releases: Sequence[str]) -> dict[str, list[Cell]]:
-    """Return the cells of each release on one side of a change that cases expect."""
     plain = replace(grid, environments={name: grid.environments[name] for name in releases})
     found: dict[str, list[Cell]] = {name: [] for name in releases}
     for cell, why in deciding(plain, {}).items():

@@ -176,7 +176,6 @@ def _expected_alike(
 def _of_line(
     alike: Sequence[Sequence[str]], rows: Mapping[str, Observation]
 ) -> Iterator[tuple[str, Why]]:
-    """Yield both sides of every stretch, and what is to be asked or settled within."""
     last = len(alike) - 1
     for at, stretch in enumerate(alike):
         reasons = dict.fromkeys(_asked(stretch, rows), Why.CHANGE)
@@ -250,7 +249,6 @@ def due(grid: Axes, known: Mapping[Cell, Observation]) -> Callable[[Cell], bool]
 
 
 def _newest_of_lines(environments: Mapping[str, Environment]) -> frozenset[str]:
-    """Return the newest release of each minor line, and all that is no release."""
     newest: dict[object, str] = {}
     for name, environment in environments.items():
         line: object = name
@@ -261,7 +259,6 @@ def _newest_of_lines(environments: Mapping[str, Environment]) -> frozenset[str]:
 
 
 def _failing(grid: Axes, known: Mapping[Cell, Observation]) -> frozenset[Cell]:
-    """Return the plain cells that are expected or known to fail."""
     found = {cell for cell, row in known.items() if not cell.workaround and fails(row)}
     for case, environment in itertools.product(grid.cases.values(), grid.environments.values()):
         if belongs(case, environment) and (entries := live(case, environment)):

@@ -118,8 +118,8 @@ def test_bare_nox_lints_checks_and_tests_and_what_people_type_is_listed_first(
     lines = [line for line in door("-l").stdout.splitlines() if line[:2] in {"- ", "* "}]
     names = [line[2:].partition(" ")[0] for line in lines]
     derived = sorted(path.stem for path in places.locks.glob("*+*.txt"))
-    stacks = [stack.name for stack in matrix.stacks]
-    environments = [f"environment({name})" for name in [*matrix.names, *derived, *stacks]]
+    releases, stacks = ([each.name for each in some] for some in (matrix.releases, matrix.stacks))
+    environments = [f"environment({name})" for name in [*releases, "main", *derived, *stacks]]
 
     chosen = {line[2:].partition(" ")[0] for line in lines if line.startswith("* ")}
 

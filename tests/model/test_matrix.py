@@ -39,7 +39,7 @@ def _refused(text: str) -> str:
 def test_the_axes_are_read() -> None:
     matrix = read_matrix(TEXT)
 
-    assert matrix.names == ("4.9.0", "4.10.0", "main")
+    assert matrix.pinned == ("4.9.0", "4.10.0")
     assert matrix.precisions == (Precision.FP32, Precision.BF16)
     assert matrix.release("4.10.0") == Release.model_construct(
         name="4.10.0", date=dt.date(2025, 2, 1)
