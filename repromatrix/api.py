@@ -21,7 +21,7 @@ from repromatrix.runner.audit.lines import file_of
 from repromatrix.runner.audit.questions import CellAnswer, Level
 from repromatrix.runner.audit.render import expired
 from repromatrix.runner.audit.settings import AuditTerms
-from repromatrix.runner.audit.swept_models import SweptModels
+from repromatrix.runner.audit.swept_models import swept_models
 from repromatrix.runner.cases import case_files, load_corpus
 from repromatrix.runner.environments.locks import load_matrix
 from repromatrix.runner.errors import InvalidValue, RunnerError, refuse
@@ -112,7 +112,7 @@ def doctor(model: object = None) -> Diagnosis:
     found = diagnose(running(), looked_at, paths, _warn)
     kinds = looked_at.types if looked_at else ()
     version = found.audit.installed.version(TRANSFORMERS)
-    swept = SweptModels(paths).answers(kinds, version, found.audit.question.precisions)
+    swept = swept_models(paths, kinds, version, found.audit.question.precisions)
     if not swept:
         return found
     from repromatrix.runner.audit.swept import lines  # noqa: PLC0415 - most ask without models

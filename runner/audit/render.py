@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from repromatrix.runner.audit.hits import Audit, Concern, Hit, Upgrade
+from repromatrix.runner.audit.hits import MOVES, Audit, Concern, Hit, Upgrade
 from repromatrix.runner.audit.packages import Installed
 from repromatrix.runner.audit.questions import CellAnswer, Level, Spot
 from repromatrix.runner.audit.render_hits import (
@@ -15,7 +15,7 @@ from repromatrix.runner.audit.render_hits import (
     each,
     is_under_torch,
 )
-from repromatrix.runner.audit.settings import AuditTerms, IgnoredCase, fails_build
+from repromatrix.runner.audit.settings import AuditTerms, fails_build
 from repromatrix.runner.audit.torches import public
 from repromatrix.runner.document import Document, Listing, Paragraph, Part
 from repromatrix.runner.evidence.commits import PinnedCommit
@@ -75,6 +75,11 @@ def snapshot_of(answer: Audit) -> dict[str, Any] | None:
 def spot_names(spots: Iterable[Spot]) -> list[str]:
     """Return `case:precision` for each."""
     return [f"{spot.case}:{spot.precision}" for spot in spots]
+
+
+def spots_of(upgrade: Upgrade) -> dict[str, Any]:
+    """Return what an upgrade changes, for a program."""
+    return {name: spot_names(getattr(upgrade, name)) for name in (*MOVES, "unknown")}
 
 
 def shared(answer: Audit) -> Iterator[str]:
@@ -222,7 +227,7 @@ def configured(terms: AuditTerms) -> Iterator[str]:
     yield f"Settings: {terms.used.file}{f' ({taken})' if taken else ''}."
     for ignored in terms.used.ignored.values():
         until = f" until {ignored.until}" if ignored.until else ""
-        yield f"Ignored{until}: {ignored.case} ({because(ignored)})."
+        yield f"Ignored{until}: {ignored.case} ({shorten(ignored.reason, _WIDE)})."
     yield from expired(terms)
 
 
@@ -230,12 +235,7 @@ def expired(terms: AuditTerms) -> Iterator[str]:
     """Yield what the settings no longer leave out."""
     for key, ignored in terms.used.expired.items() if terms.used else ():
         ended = f"Ignored until {ignored.until}, and counts again: {ignored.case}"
-        yield f"{ended} ({because(ignored)}); see {key}."
-
-
-def because(ignored: IgnoredCase) -> str:
-    """Return the reason for which a case is ignored, in one line."""
-    return shorten(ignored.reason, _WIDE)
+        yield f"{ended} ({shorten(ignored.reason, _WIDE)}); see {key}."
 
 
 def _upgrades(audit: Audit, *, names: bool) -> Iterator[str]:
@@ -425,6 +425,5 @@ def _cell(cell: CellAnswer) -> dict[str, Any]:
 def _move(upgrade: Upgrade | None) -> dict[str, Any] | None:
     if upgrade is None:
         return None
-    groups = ("heals", "keeps", "loses", "breaks", "brings", "doubts", "unknown")
-    spots = {name: spot_names(getattr(upgrade, name)) for name in groups}
-    return {"release": upgrade.release, "packages": dict(upgrade.packages), **spots}
+    own = {"release": upgrade.release, "packages": dict(upgrade.packages)}
+    return own | spots_of(upgrade)

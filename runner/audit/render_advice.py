@@ -16,6 +16,7 @@ from repromatrix.runner.audit.render import (
     shared,
     snapshot_of,
     spot_names,
+    spots_of,
 )
 from repromatrix.runner.audit.settings import AuditTerms
 from repromatrix.runner.document import Code, Document, Fact, Line, Listing, Paragraph, Part
@@ -134,12 +135,6 @@ def moved(upgrade: Upgrade, hits: Iterable[Hit]) -> Listing:
     return Listing(f"This change of versions, to transformers {upgrade.release}:", [*lines, rest])
 
 
-def as_data(upgrade: Upgrade) -> dict[str, Any]:
-    """Return the same for a program."""
-    groups = ("heals", "keeps", "loses", "breaks", "brings", "doubts", "unknown")
-    return {name: spot_names(getattr(upgrade, name)) for name in groups}
-
-
 def _uncounted(advice: Advice) -> Iterator[str]:
     if advice.uncounted:
         features = [f"{name} {number}" for name, number in advice.uncounted.items()]
@@ -157,14 +152,12 @@ def _clauses(advice: Advice) -> Iterator[Listing]:
 def _apart(advice: Advice) -> Iterator[Listing]:
     """Yield what is known of cases that no release by itself can run."""
     if any(standing.passing or standing.failing for standing in advice.apart):
-        title = "Cases that no release by itself can run:"
-        yield Listing(title, [*map(_standing_alone, advice.apart)])
-
-
-def _standing_alone(standing: ReleaseStanding) -> str:
-    groups = {"fails": standing.failing, "passes": standing.passing, "unknown": standing.unknown}
-    clauses = [f"{word} {listed(spots)}" for word, spots in groups.items() if spots]
-    return f"{standing.release}: {'; '.join(clauses) or 'not applicable'}"
+        lines: list[Line] = []
+        for each in advice.apart:
+            groups = {"fails": each.failing, "passes": each.passing, "unknown": each.unknown}
+            clauses = [f"{word} {listed(spots)}" for word, spots in groups.items() if spots]
+            lines.append(f"{each.release}: {'; '.join(clauses) or 'not applicable'}")
+        yield Listing("Cases that no release by itself can run:", lines)
 
 
 def _contradicted(advice: Advice) -> Iterator[Part]:
@@ -239,7 +232,7 @@ def _data(advice: Advice, terms: AuditTerms) -> dict[str, Any]:
     best = advice.named
     return {
         "cases": list(by_case(advice.spots)),
-        "shared-code": dict(advice.there.by_shared_code),
+        "shared-code": advice.there.by_shared_code,
         "precisions": list(map(str, advice.question.precisions)),
         "device": str(advice.question.device),
         "newest": advice.newest.release if advice.newest else None,
@@ -247,7 +240,7 @@ def _data(advice: Advice, terms: AuditTerms) -> dict[str, Any]:
         "release": _standing(best) if best else None,
         "known-bugs": [_bug(hit) for hit in advice.hits],
         "near": _standing(advice.near) if advice.near else None,
-        "move": as_data(advice.move) if advice.move else None,
+        "move": spots_of(advice.move) if advice.move else None,
         "not-counted": dict(advice.uncounted),
         "specifier": f"transformers{advice.specifier}" if best else None,
         "within": list(advice.within),

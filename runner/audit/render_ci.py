@@ -64,17 +64,17 @@ def github(audit: Audit, terms: AuditTerms) -> str:
 
 
 def _annotations(
-    level: str, hits: Sequence[Hit], pinned: Callable[[Hit], PinPlace | None], terms: AuditTerms
+    level: str, hits: Sequence[Hit], pinned: Callable[[str], PinPlace | None], terms: AuditTerms
 ) -> Iterator[str]:
     shown = hits if len(hits) <= _ANNOTATIONS else hits[: _ANNOTATIONS - 1]
     for hit in shown:
         title = f"{hit.case.name} ({_cells(hit)})"
-        yield workflow_command(level, _message(hit, terms), title, pinned(hit))
+        yield workflow_command(level, _message(hit, terms), title, pinned(hit.at_fault))
     rest = hits[len(shown) :]
     if rest:
         title = plural(len(rest), "more known bug")
         names = "\n".join(f"{hit.case.name} ({_cells(hit)})" for hit in rest)
-        yield workflow_command(level, names, title, pinned(rest[0]))
+        yield workflow_command(level, names, title, pinned(rest[0].at_fault))
 
 
 def workflow_command(level: str, message: str, title: str, place: PinPlace | None = None) -> str:
@@ -102,7 +102,7 @@ def sarif(audit: Audit, terms: AuditTerms) -> str:
     }
     pinned = pins_of(audit)
     results = [
-        _result(number, hit, pinned(hit), audit.installed.what, terms)
+        _result(number, hit, pinned(hit.at_fault), audit.installed.what, terms)
         for number, hit in enumerate(audit.hits)
     ]
     notes = [{"level": "note", "message": {"text": text}} for text in expired(terms)]
@@ -146,6 +146,7 @@ def _rule(case: Case, terms: AuditTerms, remedies: Sequence[Remedy] = ()) -> dic
 def _result(
     number: int, hit: Hit, place: PinPlace | None, what: str, terms: AuditTerms
 ) -> dict[str, Any]:
+    identity = f"{hit.case.name}\0{place.file if place else ''}"
     return {
         "ruleId": hit.case.name,
         "ruleIndex": number,
@@ -154,7 +155,7 @@ def _result(
         "locations": [_location(place, what)],
         # The same bug stays the same alert where the lock moves, or its version.
         "partialFingerprints": {
-            "primaryLocationLineHash": _digest(hit.case.name, place.file if place else "")
+            "primaryLocationLineHash": hashlib.sha256(identity.encode()).hexdigest()[:32]
         },
         "properties": {
             "cells": {str(cell.precision): str(cell.level) for cell in hit.stands},
@@ -173,7 +174,3 @@ def _location(place: PinPlace | None, what: str) -> dict[str, Any]:
     where = {"uri": quote(place.file), "uriBaseId": _ROOT} if is_inside else {"uri": path.as_uri()}
     region = {"startLine": place.line or 1}
     return {"physicalLocation": {"artifactLocation": where, "region": region}}
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from repromatrix.runner.audit.hits import Audit, Concern, Hit, Remedy
+from repromatrix.runner.audit.hits import Audit, Concern, Hit
 from repromatrix.runner.audit.lines import PinPlace, place_of
 from repromatrix.runner.audit.questions import AuditQuestion, CellAnswer, Level
 from repromatrix.runner.audit.settings import AuditTerms
@@ -33,17 +33,9 @@ def link_of(case: Case, terms: AuditTerms) -> str:
     return terms.page(case.name) or next(iter(case.block.reports), "")
 
 
-def pins_of(audit: Audit) -> Callable[[Hit], PinPlace | None]:
-    """Return what says where the package at fault is pinned.
-
-    The file is searched once for each package: most bugs are of the same one.
-    """
-    place = functools.cache(functools.partial(place_of, audit.installed))
-
-    def pinned(hit: Hit) -> PinPlace | None:
-        return place(hit.at_fault)
-
-    return pinned
+def pins_of(audit: Audit) -> Callable[[str], PinPlace | None]:
+    """Return what says where a package is pinned; most bugs are of the same, and that is kept."""
+    return functools.cache(functools.partial(place_of, audit.installed))
 
 
 # A line each, by whom they concern
@@ -132,7 +124,7 @@ def each(audit: Audit, terms: AuditTerms) -> Iterator[Listing]:
     """Yield all that is known of each case."""
     pinned = pins_of(audit)
     for hit in audit.hits:
-        block, place = hit.case.block, pinned(hit)
+        block, place = hit.case.block, pinned(hit.at_fault)
         met = f"can hit you with {join(block.triggers, 'or')}; you see {join(block.symptoms, 'or')}"
         only = [f"only with {join(hit.unused)}"] if hit.unused else []
         rests_on = [*only, *sources(hit), *_derivation(hit), *_changes(hit)]
@@ -217,7 +209,11 @@ def avoiding(hit: Hit) -> Iterator[str]:
     versions += [f"older: {_versions(hit.older)}"] if hit.older else []
     yield f"avoided by {'; '.join(versions)}" if versions else "no measured version avoids it"
     for remedy in hit.remedies:
-        yield f"works here: {remedy.name} ({_sure(remedy, hit)}): {remedy.says}"
+        partial = len(remedy.stands) < len(hit.stands)
+        only = f", only in {_precisions(remedy.stands)}" if partial else ""
+        skips = ", disables the feature" if remedy.skips else ""
+        sure = f"{levels_of(remedy.stands)}{only}{skips}"
+        yield f"works here: {remedy.name} ({sure}): {remedy.says}"
     if hit.idle:
         yield f"does not help here: {join(hit.idle)}"
     if len(hit.idle) < len(hit.case.block.workarounds) and not hit.remedies:
@@ -245,10 +241,3 @@ def _versions(versions: Mapping[str, str]) -> str:
     """Return the versions that were measured together: one of them alone may not avoid a bug."""
     first, *others = (f"{name} {version}" for name, version in versions.items())
     return f"{first} with {join(others)}" if others else first
-
-
-def _sure(remedy: Remedy, hit: Hit) -> str:
-    """Say how sure a workaround is, and where it works if not everywhere."""
-    partial = len(remedy.stands) < len(hit.stands)
-    only = f", only in {_precisions(remedy.stands)}" if partial else ""
-    return f"{levels_of(remedy.stands)}{only}{', disables the feature' if remedy.skips else ''}"

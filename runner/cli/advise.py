@@ -12,7 +12,7 @@ from repromatrix.runner.audit.advice import advise as find
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.lines import file_of
 from repromatrix.runner.audit.render_advice import document
-from repromatrix.runner.audit.swept_models import SweptModels
+from repromatrix.runner.audit.swept_models import swept_models
 from repromatrix.runner.cli.audit import with_swept
 from repromatrix.runner.cli.options import (
     Features,
@@ -57,6 +57,6 @@ def advise_release(paths: Paths, options: AdviseOptions) -> ExitCode:
     known = asking.known_of(loaded, question, warn, installed, workarounds=True)
     advice = find(known, question, installed)
     release = advice.named.release if advice.named else loaded.matrix.releases[-1].name
-    found = SweptModels(paths).answers(models, release, question.precisions)
+    found = swept_models(paths, models, release, question.precisions)
     print_stdout(write(with_swept(document(advice, terms), found), options.format))
     return advice.code

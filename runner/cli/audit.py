@@ -15,7 +15,7 @@ from repromatrix.runner.audit.hits import Audit
 from repromatrix.runner.audit.hits import audit as find
 from repromatrix.runner.audit.inputs import read
 from repromatrix.runner.audit.lines import file_of
-from repromatrix.runner.audit.render import document
+from repromatrix.runner.audit.render import document, spots_of
 from repromatrix.runner.audit.render_ci import workflow_command
 from repromatrix.runner.audit.settings import (
     AuditTerms,
@@ -23,7 +23,7 @@ from repromatrix.runner.audit.settings import (
     asked_fail_on,
     fails_build,
 )
-from repromatrix.runner.audit.swept_models import SweptModels
+from repromatrix.runner.audit.swept_models import swept_models
 from repromatrix.runner.cli.options import (
     All,
     AtFault,
@@ -114,7 +114,6 @@ def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
         from repromatrix.runner.cli.report import site_address  # noqa: PLC0415
 
         page = functools.partial(site.case_page, site_address(options.base_url))
-    swept_models = SweptModels(paths)
     loaded, question, models, terms = asking.asked(
         paths, options, beside=file_of(installed), ignore=options.ignore
     )
@@ -123,15 +122,15 @@ def audit_packages(paths: Paths, options: AuditOptions) -> ExitCode:
     )
     known = asking.known_of(loaded, question, warn, installed)
     report = find(installed, known, question)
-    found = swept_models.answers(models, installed.version(TRANSFORMERS), question.precisions)
+    found = swept_models(paths, models, installed.version(TRANSFORMERS), question.precisions)
     change = None
     if options.against:
-        from repromatrix.runner.audit.render_advice import as_data, moved  # noqa: PLC0415 - likewise
+        from repromatrix.runner.audit.render_advice import moved  # noqa: PLC0415 - likewise
 
         old = read(options.against, options.environment)
         before = find(old, asking.known_of(loaded, question, warn, old), question)
         move = report.after(before, known)
-        change = moved(move, (*before.hits, *report.hits)), as_data(move)
+        change = moved(move, (*before.hits, *report.hits)), spots_of(move)
     verbose = options.verbose
     print_stdout(told(report, options.format, terms, verbose=verbose, found=found, change=change))
     return exit_code(report, found, terms.fail_on)
@@ -188,7 +187,6 @@ def with_swept(answer: Document, found: Sequence[SweptAnswer]) -> Document:
 
 
 def _annotation(found: Sequence[SweptAnswer]) -> str:
-    """Return what the sweep found as an annotation of a workflow."""
     if not found:
         return ""
     from repromatrix.runner.audit.swept import lines  # noqa: PLC0415 - most ask without models

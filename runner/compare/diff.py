@@ -43,17 +43,7 @@ class CellChange(StrEnum):
     @property
     def differs(self) -> bool:
         """Whether the two sides are known to differ."""
-        match self:
-            case (
-                CellChange.BROKE
-                | CellChange.FIXED
-                | CellChange.CHANGED
-                | CellChange.NEW
-                | CellChange.GONE
-            ):
-                return True
-            case CellChange.UNKNOWN | CellChange.UNMEASURED | CellChange.SAME:
-                return False
+        return self not in {CellChange.UNKNOWN, CellChange.UNMEASURED, CellChange.SAME}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -148,11 +138,7 @@ class DiffGround(StrEnum):
     @property
     def makes_another_cell(self) -> bool:
         """Whether the two sides ran different things under one name."""
-        match self:
-            case DiffGround.CASE | DiffGround.PINS | DiffGround.PROTOCOL:
-                return True
-            case DiffGround.TORCH | DiffGround.HARDWARE:
-                return False
+        return self not in {DiffGround.TORCH, DiffGround.HARDWARE}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
