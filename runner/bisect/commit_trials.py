@@ -19,11 +19,11 @@ from repromatrix.runner.environments.commits import Home, UndeclaredError
 from repromatrix.runner.environments.development import with_commit
 from repromatrix.runner.environments.locks import NoSolutionError
 from repromatrix.runner.errors import ExitCode, Problem, refuse
-from repromatrix.runner.evidence.answering import answering_row, is_standing
+from repromatrix.runner.evidence.answering import answering_row
 from repromatrix.runner.evidence.store import Store
 from repromatrix.runner.execution.events import Ready, Terms, Tree
 from repromatrix.runner.execution.run import measure
-from repromatrix.runner.judging.verdicts import is_current
+from repromatrix.runner.judging.verdicts import is_current, is_standing
 from repromatrix.runner.model.cell import Cell, Environment, Source, obstacles
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Outcome

@@ -17,9 +17,10 @@ from repromatrix.runner.bisect.packages import EnvironmentDifference, MixtureTri
 from repromatrix.runner.environments import building, locks
 from repromatrix.runner.environments.building import UnbuildableError
 from repromatrix.runner.errors import ExitCode, Problem, RunnerError, refuse
-from repromatrix.runner.evidence.answering import answering_row, is_standing
+from repromatrix.runner.evidence.answering import answering_row
 from repromatrix.runner.execution import run
 from repromatrix.runner.execution.events import Ready, Terms
+from repromatrix.runner.judging.verdicts import is_standing
 from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.cell import Environment, Source, obstacles
 from repromatrix.runner.model.lock import Lock, inputs_digest, read_lock

@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from repromatrix.runner.judging.verdicts import is_current, stands
+from repromatrix.runner.judging.verdicts import is_current, is_standing
 from repromatrix.runner.model.case import PLAIN, Case
 from repromatrix.runner.model.cell import (
     NEEDS_GPU,
@@ -132,12 +132,6 @@ def current(
         if case and environment and is_current(row, case, environment):
             (contested if row.sides else known)[cell] = row
     return known, contested
-
-
-def is_standing(row: Observation, case: Case, environment: Environment) -> bool:
-    """Say whether a row, be it only why it was not run, is of today's case, pins and protocol."""
-    ran = row.provenance
-    return stands((ran.case_digest, ran.environment_digest, ran.protocol), case, environment)
 
 
 def _kind(row: Observation, *, current: bool) -> int:

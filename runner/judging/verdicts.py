@@ -19,15 +19,13 @@ if TYPE_CHECKING:
 
 def is_current(seen: Observation, case: Case, environment: Environment) -> bool:
     """Say whether an observation was measured on this case, these pins and this way of running."""
-    if not seen.outcome.was_run:
-        return False
+    return seen.outcome.was_run and is_standing(seen, case, environment)
+
+
+def is_standing(seen: Observation, case: Case, environment: Environment) -> bool:
+    """Say whether a row, be it only why it was not run, is of today's case, pins and protocol."""
     ran = seen.provenance
-    # Asked several times of every cell of the table: `stands` would take a tuple each time.
-    return (
-        ran.case_digest == case.digest
-        and ran.environment_digest == environment.digest
-        and ran.protocol == PROTOCOL
-    )
+    return stands((ran.case_digest, ran.environment_digest, ran.protocol), case, environment)
 
 
 def stands(measured_on: tuple[str, str, int], case: Case, environment: Environment) -> bool:

@@ -20,11 +20,10 @@ from repromatrix.runner.evidence.answering import (
     answers,
     contradictions,
     current,
-    is_standing,
     survey,
 )
 from repromatrix.runner.judging.ranges import fails
-from repromatrix.runner.judging.verdicts import is_current
+from repromatrix.runner.judging.verdicts import is_current, is_standing
 from repromatrix.runner.model.observation import LOCAL, MERGED
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 from repromatrix.runner.planning.plan import answered
