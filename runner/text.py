@@ -17,6 +17,12 @@ def join(names: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(others)} {last} {name}" if others else name
 
 
+def first_few(names: Sequence[str], most: int, more: str = "more") -> list[str]:
+    """Return the first names, and behind them how many are left: `3 more`."""
+    left = len(names) - most
+    return [*names[:most], *([f"{left} {more}"] if left > 0 else [])]
+
+
 def first_sentence(text: str) -> tuple[str, str]:
     """Return the first sentence of a text and what follows it."""
     found = re.match(r"(.+?[.!?])(?=\s|$)", text, re.DOTALL)

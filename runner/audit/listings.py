@@ -21,7 +21,7 @@ from repromatrix.runner.audit.packages import (
     tables,
 )
 from repromatrix.runner.errors import InvalidValue, Problem, refuse
-from repromatrix.runner.text import join, shorten
+from repromatrix.runner.text import first_few, join, shorten
 
 # What conda has: its names and platforms
 
@@ -174,8 +174,7 @@ def _environment(names: list[str], where: str, asked: str) -> str:
     """Return the environment of a `pixi.lock` that is asked for, or that stands for all."""
     if not names:
         raise refuse(Problem(where, "it has no environments", MAKE_AGAIN))
-    more = [f"{len(names) - _MANY} more"] if len(names) > _MANY else []
-    shown = [*(shorten(name, SHORT) for name in names[:_MANY]), *more]
+    shown = first_few([shorten(name, SHORT) for name in names], _MANY)
     if asked and asked not in names:
         raise refuse(InvalidValue("--environment", asked, f"{join(shown, 'or')}, in {where}"))
     if not asked and _DEFAULT not in names and len(names) > 1:
@@ -185,7 +184,6 @@ def _environment(names: list[str], where: str, asked: str) -> str:
 
 
 def _rows_of(document: Table) -> dict[str, Table]:
-    """Return the packages of a `pixi.lock` by what its environments call them."""
     rows: dict[str, Table] = {}
     for row in tables(document.get("packages")):
         kind = row.get("kind")  # of versions 4 and 5
@@ -272,7 +270,6 @@ def read_list(rows: list[object], gathered: Gathering) -> None:
 
 
 def _named(row: Table, where: str) -> tuple[str, str]:
-    """Return the name and the version of a row; raises RunnerError where it lacks one."""
     name, version = row.get("name"), row.get("version")
     if not isinstance(name, str) or not isinstance(version, str):
         raise refuse(Problem(where, "it has no name or no version", MAKE_AGAIN))

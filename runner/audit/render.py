@@ -22,7 +22,7 @@ from repromatrix.runner.evidence.commits import PinnedCommit
 from repromatrix.runner.judging.counts import known_bugs
 from repromatrix.runner.model.families import squashed
 from repromatrix.runner.model.packages import MOVED, TORCH, TRANSFORMERS, UNDER_TEST
-from repromatrix.runner.text import join, plural, shorten
+from repromatrix.runner.text import first_few, join, plural, shorten
 
 _USUAL = AuditTerms()
 _FEW = 6
@@ -52,8 +52,7 @@ def by_case(spots: Iterable[Spot]) -> dict[str, str]:
 def listed(spots: Sequence[Spot], few: int = 3) -> str:
     """Return the first few cases with their precisions, and how many more there are."""
     cases = [f"{name} ({precisions})" for name, precisions in by_case(spots).items()]
-    more = len(cases) - few
-    return ", ".join([*cases[:few], *([f"{more} more"] if more > 0 else [])])
+    return ", ".join(first_few(cases, few))
 
 
 def evidence(answer: Audit) -> Iterator[str]:
@@ -129,18 +128,13 @@ def document(
 def audited(audit: Audit) -> Iterator[str]:
     """Yield what was audited, and on what the evidence was measured."""
     mine = audit.installed
-    version = mine.version(TRANSFORMERS) or f"not pinned ({mine.loose.get(TRANSFORMERS, '')})"
-    torch = "not listed"
-    if mine.version(TORCH):
-        torch = mine.version(TORCH)
-    elif TORCH in mine.loose:
-        torch = f"not pinned ({mine.loose[TORCH]})"
-    yield f"{mine.what} ({mine.form}): transformers {version}, torch {torch}"
+    whys = {name: f"not pinned ({why})" for name, why in mine.loose.items()}
+    known = {**whys, **mine.pins}
+    both = [f"{name} {known.get(name, 'not listed')}" for name in (TRANSFORMERS, TORCH)]
+    yield f"{mine.what} ({mine.form}): {', '.join(both)}"
     yield from mine.notes
     if mine.passed_over:
-        more = len(mine.passed_over) - _FEW
-        rest = [f"{more} more"] if more > 0 else []
-        yield f"Not used: {join([*mine.passed_over[:_FEW], *rest])}."
+        yield f"Not used: {join(first_few(mine.passed_over, _FEW))}."
     if mine.conditional:
         yield read_for(mine)
     if mine.nameless:
@@ -284,7 +278,6 @@ def _unknown(audit: Audit, *, verbose: bool, reasons: int) -> Iterator[Listing]:
 
 
 def _data(audit: Audit, terms: AuditTerms) -> dict[str, Any]:
-    """Return the answer for a program."""
     return {
         "audited": _installed(audit.installed),
         "snapshot": snapshot_of(audit),

@@ -24,7 +24,7 @@ from repromatrix.runner.model.environment_name import taken_apart
 from repromatrix.runner.model.observation import Observation
 from repromatrix.runner.model.outcomes import Reading
 from repromatrix.runner.model.packages import TRANSFORMERS
-from repromatrix.runner.text import plural, shorten
+from repromatrix.runner.text import first_few, plural, shorten
 
 _USUAL = AuditTerms()
 _WIDE = 80
@@ -127,9 +127,8 @@ def moved(upgrade: Upgrade, hits: Iterable[Hit]) -> Listing:
     }
     lines: list[Line] = []
     for verb, spots in groups.items():
-        cases = [f"{verb}: {titles[name]} ({name}, {its})" for name, its in by_case(spots).items()]
-        more = [f"{verb}: {len(cases) - _MOST} more"] if len(cases) > _MOST else []
-        lines += [*cases[:_MOST], *more]
+        cases = [f"{titles[name]} ({name}, {its})" for name, its in by_case(spots).items()]
+        lines += [f"{verb}: {case}" for case in first_few(cases, _MOST)]
     kept, unknown = len(by_case(upgrade.keeps)), len(upgrade.unknown)
     rest = f"keeps {plural(kept, 'known bug')}; {plural(unknown, 'cell')} unknown (not a pass)"
     return Listing(f"This change of versions, to transformers {upgrade.release}:", [*lines, rest])
@@ -138,8 +137,8 @@ def moved(upgrade: Upgrade, hits: Iterable[Hit]) -> Listing:
 def _uncounted(advice: Advice) -> Iterator[str]:
     if advice.uncounted:
         features = [f"{name} {number}" for name, number in advice.uncounted.items()]
-        more = [f"{len(features) - _MOST} more features"] if len(features) > _MOST else []
-        yield f"Not counted, add `--feature`: {', '.join([*features[:_MOST], *more])}."
+        shown = first_few(features, _MOST, "more features")
+        yield f"Not counted, add `--feature`: {', '.join(shown)}."
 
 
 def _clauses(advice: Advice) -> Iterator[Listing]:

@@ -18,7 +18,7 @@ from repromatrix.runner.model.case import Case, CaseKind
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
-from repromatrix.runner.text import join, shorten
+from repromatrix.runner.text import first_few, join, shorten
 
 _FEW = 6
 """Up to so many families, or names, are listed."""
@@ -64,10 +64,7 @@ def brief(audit: Audit, terms: AuditTerms, more: str) -> Iterator[Listing | Para
     rest = {
         _ERRORS: [str(len(errors))] if errors else [],
         "Only with": _counted(" and ".join(hit.unused) for hit in special),
-        f"Only of some models ({len(families)} bugs)": [
-            *models[:_FEW],
-            *([f"{len(models) - _FEW} more models"] if len(models) > _FEW else []),
-        ],
+        f"Only of some models ({len(families)} bugs)": first_few(models, _FEW, "more models"),
     }
     counts = [f"{title}: {'; '.join(each)}." for title, each in rest.items() if each]
     yield Paragraph([*counts, *([more] if counts else [])])
@@ -80,9 +77,7 @@ def _counted(names: Iterable[str]) -> list[str]:
 
 def asked_names(question: AuditQuestion) -> str:
     """Return the models and features that were named, in words."""
-    names = sorted(question.models | question.features)
-    more = [f"{len(names) - _FEW} more"] if len(names) > _FEW else []
-    return join([*names[:_FEW], *more])
+    return join(first_few(sorted(question.models | question.features), _FEW))
 
 
 def _lines(hits: Sequence[Hit], question: AuditQuestion) -> Iterator[Line]:
