@@ -233,13 +233,6 @@ def test_of_a_case_that_only_pairs_can_run_each_pair_is_told() -> None:
     assert [one["release"] for one in document(found).data["apart"]] == [*names]
 
 
-def test_pairs_that_pass_or_say_nothing_contradict_nothing() -> None:
-    found = advise(_pair(first=PASSES, second=Outcome.OUT_OF_MEMORY, outside=FAILS), BF16)
-
-    assert found.contradicted == ()
-    assert "not enough" not in text(found)
-
-
 def test_advice_by_shared_code_says_which_family_was_measured() -> None:
     toy = case('same-code = ["doll"]\n' + BREAKS)
     known = what_is_known({"4.49.0": PASSES}, toy)

@@ -390,18 +390,6 @@ def test_a_line_of_a_megabyte_is_refused_at_once(tmp_path: Path, kind: str) -> N
     assert len(str(error.value)) < 1000
 
 
-def test_a_marker_of_many_brackets_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "uv.lock"
-    path.write_text(
-        f'{LOCK}dependencies = [{{name="transformers", marker = "{"(" * 9000}"}}]\n'
-        '[[package]]\nname = "mine"\nversion = "1"\nsource = { virtual = "." }\n'
-        f'dependencies = [{{name="transformers", marker = "{"(" * 9000}"}}]\n'
-    )
-
-    with pytest.raises(RunnerError, match="the marker"):
-        read(str(path))
-
-
 def test_the_kind_of_a_source_is_shown_and_obeyed_by_nobody(tmp_path: Path) -> None:
     path = tmp_path / "uv.lock"
     source = f'"\\u001b[31m{"k" * 99}" = "x"'

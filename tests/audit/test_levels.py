@@ -208,10 +208,6 @@ def test_what_a_whole_set_does_not_name_is_not_installed_and_a_list_by_hand_says
     assert at(installed("4.50.0", whole=False, peft=""), facts).says is UNKNOWN
 
 
-def test_a_set_without_torch_is_answered_all_the_same() -> None:
-    assert at(installed("4.50.0", torch="")).says is HITS
-
-
 def test_a_case_that_needs_a_newer_release_does_not_apply_but_beyond_the_matrix_is_unknown() -> (
     None
 ):

@@ -52,13 +52,6 @@ transformers = ">=4.50"
 name = "Transformers"
 version = "4.50.0"
 """
-PYLOCK = """\
-lock-version = "1.0"
-[[packages]]
-name = "transformers"
-version = "4.50.0"
-index = "https://example.org/simple"
-"""
 FREEZE = "accelerate==1.6.0\ntransformers==4.50.0\n"
 HASHED = """\
 # transformers==4.50.0 is what we had
@@ -99,7 +92,6 @@ PIXI = "packages:\n- conda: https://example.org/noarch/transformers-4.50.0-pyhd8
     [
         (UV, 21),
         (POETRY, 11),
-        (PYLOCK, 4),
         (FREEZE, 2),
         (HASHED, 3),
         (WHEEL, 2),

@@ -1,4 +1,4 @@
-"""Answers about cases whose outcome depends on torch: which evidence of them tells about yours."""
+"""Answers under the torch of somebody's packages: which evidence tells about it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,15 @@ from repromatrix.runner.model.outcomes import Device, Outcome, Precision
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from repromatrix.runner.model.case import Case
+
 FAILS, PASSES = Outcome.FAILS, Outcome.PASSES
 BF16 = AuditQuestion(precisions=(Precision.BF16,))
 DEPENDS = case(BREAKS.replace('when = ["transformers>=4.50,<4.51"]', 'when = ["torch<2.8"]'))
 LINE = {"4.49.0": PASSES, "4.50.0": PASSES, "4.51.0": PASSES}
+TOY = case(BREAKS)
+BREAKING = {**LINE, "4.50.0": FAILS}
+OURS, WARNING = "4.50.0+torch2.6.0", "torch 2.13.0 for your 2.6.0"
 UNDER = {"4.49.0+torch2.6.0": FAILS, "4.51.0+torch2.6.0": FAILS, "4.50.0+torch2.8.0": PASSES}
 
 
@@ -31,13 +36,16 @@ def text(found: Audit) -> str:
     return write(document(found), "text")
 
 
-def evidence(torch: str, outcomes: Mapping[str, Outcome], unusable: str = "") -> KnownEvidence:
+def evidence(
+    torch: str, outcomes: Mapping[str, Outcome], of: Case = DEPENDS, unusable: str = ""
+) -> KnownEvidence:
+    """Return what is known to somebody with a torch."""
     held = {name: _environment(name, unusable) for name in outcomes}
     rows = [
-        seen(outcome, cell(name), ran=provenance(DEPENDS, held[name]))
+        seen(outcome, cell(name), ran=provenance(of, held[name]))
         for name, outcome in outcomes.items()
     ]
-    return known({DEPENDS.name: DEPENDS}, held, rows, torch=torch)
+    return known({of.name: of}, held, rows, torch=torch)
 
 
 def _environment(name: str, unusable: str) -> Environment:
@@ -119,7 +127,7 @@ def test_where_nothing_was_measured_on_its_side_a_torch_is_outside() -> None:
 
 def test_where_no_model_can_be_imported_no_case_applies() -> None:
     broken = "4.51.0+torch2.6.0"
-    known_to = evidence("2.6.0", {**LINE, **UNDER}, broken)
+    known_to = evidence("2.6.0", {**LINE, **UNDER}, unusable=broken)
     spot = Spot(DEPENDS.name, Precision.BF16)
 
     assert told("2.6.0", "4.51.0", unusable=broken) == (
@@ -129,3 +137,33 @@ def test_where_no_model_can_be_imported_no_case_applies() -> None:
     there = says_on(["4.51.0"], [spot], known_to, Device.CPU)
     assert there == {spot: {"4.51.0": Says.NOT_APPLICABLE}}
     assert told("2.13.0", "4.51.0", unusable=broken)[0] is Says.CLEAR
+
+
+def test_where_a_cell_was_measured_under_the_torch_of_somebody_that_is_the_answer() -> None:
+    plain = audit(installed("4.50.0"), evidence("2.6.0", BREAKING, TOY), BF16)
+    found = audit(installed("4.50.0"), evidence("2.6.0", {**BREAKING, OURS: PASSES}, TOY), BF16)
+
+    assert [hit.case.name for hit in plain.hits] == ["toy_breaks"]
+    assert WARNING in text(plain)
+    assert not found.hits
+    assert [(one.level, one.rests_on[0].cell.environment) for one in found.clear] == [
+        (Level.MEASURED, OURS)
+    ]
+    assert WARNING not in text(found)
+
+
+def test_a_failure_under_it_says_where_it_was_measured_and_keeps_what_avoids_it() -> None:
+    failing = evidence("2.6.0", {**BREAKING, OURS: FAILS}, TOY)
+    answer = text(audit(installed("4.50.0"), failing, BF16))
+
+    assert f"  measured in {OURS}: with your torch\n" in answer
+    assert "avoided by newer: transformers 4.51.0; older: transformers 4.49.0" in answer
+    assert WARNING not in answer
+
+
+def test_where_it_was_measured_for_another_release_or_torch_all_is_as_without_it() -> None:
+    plain = text(audit(installed("4.50.0"), evidence("2.6.0", BREAKING, TOY), BF16))
+
+    for name in ("4.49.0+torch2.6.0", "4.50.0+torch2.8.0"):
+        also = evidence("2.6.0", {**BREAKING, name: PASSES}, TOY)
+        assert text(audit(installed("4.50.0"), also, BF16)) == plain

@@ -48,26 +48,6 @@ ANY = st.sampled_from(EVERY)
 
 
 @pytest.mark.parametrize(
-    ("row", "expected"),
-    [
-        (None, Reading.ABSENT),
-        (PASSES, Reading.GOOD),
-        (FAILS, Reading.BAD),
-        (CRASHES, Reading.BAD),
-        (NEVER, Reading.SILENT),
-        (DECLINES, Reading.SILENT),
-        (seen(Outcome.FAILS, exercised=Exercised.NO), Reading.SILENT),
-        (FULL, Reading.UNKNOWN),
-        (UNBUILT, Reading.UNKNOWN),
-        (UNSTABLE, Reading.UNKNOWN),
-        (seen(Outcome.PASSES, unstable=True), Reading.UNKNOWN),
-    ],
-)
-def test_a_side_has_one_answer_for_a_cell(row: Observation | None, expected: Reading) -> None:
-    assert answer(row) is expected
-
-
-@pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
         (PASSES, FAILS, CellChange.BROKE),
@@ -86,6 +66,9 @@ def test_a_side_has_one_answer_for_a_cell(row: Observation | None, expected: Rea
         (ABSENT, None, CellChange.SAME),
         (PASSES, UNSTABLE, CellChange.UNKNOWN),
         (ABSENT, UNBUILT, CellChange.UNKNOWN),
+        (PASSES, FULL, CellChange.UNKNOWN),
+        (PASSES, seen(Outcome.PASSES, unstable=True), CellChange.UNKNOWN),
+        (FAILS, seen(Outcome.FAILS, exercised=Exercised.NO), CellChange.CHANGED),
     ],
 )
 def test_a_pair_of_answers_is_a_change(

@@ -35,38 +35,27 @@ passes          -          empty  as-expected     fixed           fixed         
 fails           described  yes    regressed       as-expected     changed         changed
 fails           described  no     regressed       unproven        changed         changed
 fails           described  empty  regressed       as-expected     changed         changed
-fails           otherwise  yes    regressed       changed         changed         changed
-fails           otherwise  no     regressed       changed         changed         changed
-fails           otherwise  empty  regressed       changed         changed         changed
+fails           otherwise  any    regressed       changed         changed         changed
 times-out       -          yes    regressed       changed         changed         as-expected
 times-out       -          no     regressed       changed         changed         unproven
 times-out       -          empty  regressed       changed         changed         as-expected
 crashes         -          yes    regressed       changed         as-expected     changed
 crashes         -          no     regressed       changed         unproven        changed
 crashes         -          empty  regressed       changed         as-expected     changed
-out-of-memory   -          yes    unproven        unproven        unproven        unproven
-out-of-memory   -          no     unproven        unproven        unproven        unproven
-out-of-memory   -          empty  unproven        unproven        unproven        unproven
-declines        -          yes    not-applicable  not-applicable  not-applicable  not-applicable
-declines        -          no     not-applicable  not-applicable  not-applicable  not-applicable
-declines        -          empty  not-applicable  not-applicable  not-applicable  not-applicable
-not-applicable  -          yes    not-applicable  not-applicable  not-applicable  not-applicable
-not-applicable  -          no     not-applicable  not-applicable  not-applicable  not-applicable
-not-applicable  -          empty  not-applicable  not-applicable  not-applicable  not-applicable
-not-measured    -          yes    unproven        unproven        unproven        unproven
-not-measured    -          no     unproven        unproven        unproven        unproven
-not-measured    -          empty  unproven        unproven        unproven        unproven
-unbuildable     -          yes    unproven        unproven        unproven        unproven
-unbuildable     -          no     unproven        unproven        unproven        unproven
-unbuildable     -          empty  unproven        unproven        unproven        unproven
-not-run         -          yes    unproven        unproven        unproven        unproven
-not-run         -          no     unproven        unproven        unproven        unproven
-not-run         -          empty  unproven        unproven        unproven        unproven
-not-due         -          yes    unproven        unproven        unproven        unproven
-not-due         -          no     unproven        unproven        unproven        unproven
-not-due         -          empty  unproven        unproven        unproven        unproven
+out-of-memory   -          any    unproven        unproven        unproven        unproven
+declines        -          any    not-applicable  not-applicable  not-applicable  not-applicable
+not-applicable  -          any    not-applicable  not-applicable  not-applicable  not-applicable
+not-measured    -          any    unproven        unproven        unproven        unproven
+unbuildable     -          any    unproven        unproven        unproven        unproven
+not-run         -          any    unproven        unproven        unproven        unproven
+not-due         -          any    unproven        unproven        unproven        unproven
 """
-ROWS = [line.split() for line in TABLE.strip().splitlines()]
+LINES = [line.split() for line in TABLE.strip().splitlines()]
+ROWS = [
+    [outcome, how, exercised, *verdicts]
+    for outcome, how, seen_by, *verdicts in LINES
+    for exercised in (["yes", "no", "empty"] if seen_by == "any" else [seen_by])
+]
 HOW = {"-": None, "described": AS_DESCRIBED, "otherwise": OTHERWISE}
 
 

@@ -35,15 +35,8 @@ def test_the_right_words_in_another_function_are_another_failure() -> None:
         (Verdict.CHANGED, MOVED),
     ]
 
-
-def test_any_of_the_places_will_do() -> None:
-    judged = _judged(_stating(ATTENTION, MOVED), PLACES["a"], PLACES["b"], PLACES["m"])
-
-    assert [row.verdict for row in judged] == [
-        Verdict.AS_EXPECTED,
-        Verdict.CHANGED,
-        Verdict.AS_EXPECTED,
-    ]
+    either = _judged(_stating(ATTENTION, MOVED), PLACES["a"], PLACES["b"], PLACES["m"])
+    assert [row.verdict is Verdict.AS_EXPECTED for row in either] == [True, False, True]
 
 
 def test_without_a_place_words_alone_decide() -> None:

@@ -1,4 +1,4 @@
-"""Proven: seen to fail as described somewhere, and to pass somewhere."""
+"""Proven: seen to fail as described somewhere, and to pass somewhere; what gives the rest."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 from factories import BREAKS, case, cell, environments, failed, seen
 
-from repromatrix.runner.judging.lint import lacking
+from repromatrix.runner.judging.lint import lacking, missing
 from repromatrix.runner.judging.verdicts import Judged, judge_all
 from repromatrix.runner.model.outcomes import Exercised, Outcome
 
 if TYPE_CHECKING:
     from repromatrix.runner.model.observation import Observation
 
-TOY = case(BREAKS)
+TOY = case('workarounds = { eager = "Choose eager.", idle = "Hope.", new = "Wait." }\n' + BREAKS)
 HELD = environments("4.49.0", "4.50.0")
 NO_FAILURE, NO_PASS = "no measured cell fails as described", "no measured cell passes"
 
 
-def _row(outcome: Outcome, release: str, **changes: object) -> Observation:
-    row = seen(outcome, cell(release))
+def _row(outcome: Outcome, release: str, workaround: str = "", **changes: object) -> Observation:
+    row = seen(outcome, cell(release, workaround=workaround))
     ran = dataclasses.replace(
         row.provenance, case_digest=TOY.digest, environment_digest=HELD[release].digest
     )
@@ -74,3 +74,18 @@ def test_stale_evidence_proves_nothing() -> None:
     judged = judge_all([FAILS, PASSES], {changed.name: changed}, HELD)
 
     assert lacking(judged) == (NO_FAILURE, NO_PASS)
+
+
+def test_a_workaround_that_never_passes_where_the_case_fails_is_named() -> None:
+    rows = _judged(
+        *(FAILS, PASSES),
+        _row(Outcome.PASSES, "4.50.0", "eager"),
+        _row(Outcome.PASSES, "4.49.0", "idle"),
+        _row(Outcome.FAILS, "4.50.0", "idle"),
+    )
+
+    found = [*missing(TOY, rows, ["error < 0.1"])]
+
+    assert "The workaround idle passes in no cell in which the plain case fails." in found
+    assert not any("eager" in line or "new" in line for line in found)
+    assert any(line.startswith("Not measured over several seeds: error < 0.1.") for line in found)
