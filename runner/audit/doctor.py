@@ -119,7 +119,6 @@ def _text(holder: object, name: str) -> str:
 
 
 def _types(config: object) -> Iterator[str]:
-    """Yield the types of a config and of those that it holds."""
     if isinstance(kind := getattr(config, "model_type", None), str):
         yield kind
         for part in getattr(config, "__dict__", {}).values():

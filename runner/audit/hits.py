@@ -315,7 +315,6 @@ def _hit(  # noqa: PLR0913, PLR0917 - a bug, where it is met, and what is known 
 
 
 def _concern(case: Case, features: Collection[str], question: AuditQuestion) -> Concern:
-    """Return whom a case concerns that needs some features to hit."""
     left, about_any = unused(features, question.features), case.block.is_about_any_model
     if (question.models and not about_any) or (features and not left):
         return Concern.ASKED

@@ -127,7 +127,6 @@ class EvidenceIndex:
         )
 
     def _rows(self, cell: Cell) -> Iterator[Observation]:
-        """Yield what is published of a cell."""
         return (row for each in self.published for row in each.of(cell))
 
     def _telling(self, names: Collection[str], held: Collection[str], torch: str) -> list[str]:
@@ -161,7 +160,6 @@ def _wanted(
     names: Collection[str],
     keep: Keep,
 ) -> dict[Line, dict[str, Any]]:
-    """Return a copy of the lines that are wanted of some cases."""
     wanted = {}
     for line, cells in lines.items():
         environments = keep(*line) if line[0] in names else ()

@@ -296,7 +296,6 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _read_line(line: str, gathered: Gathering) -> None:
-    """Read one requirement; raises ValueError where it is none."""
     if line.endswith("\\"):
         msg = "the file ends here and is cut off"
         raise ValueError(msg)

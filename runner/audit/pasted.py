@@ -138,7 +138,6 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _said(line: str) -> list[_Said]:
-    """Return the versions that a line gives."""
     if _READ["skip"].match(line):
         return []
     if _READ["installed"].match(line):
@@ -190,7 +189,6 @@ def refuse_traceback(text: str, where: str) -> None:
 
 
 def _will_be(version: str) -> str:
-    """Return the release that a development version becomes."""
     try:
         parsed = Version(version)
     except InvalidVersion:

@@ -237,7 +237,6 @@ def _missing_fixes(loaded: Project, text: str, case: Case) -> Iterator[str]:
 
 
 def _refuse_faults(loaded: Project, text: str, case: Case) -> None:
-    """Refuse to write what `check` would refuse."""
     fresh = read_case(text, case.where, case.path, loaded.matrix.extras)
     faults = scrutinise(fresh, loaded.environments, loaded.matrix.precisions, Device)
     known = scrutinise(case, loaded.environments, loaded.matrix.precisions, Device)
@@ -255,7 +254,6 @@ def _refuse_regressions(case: Case, mine: Sequence[Judged]) -> None:
 
 
 def _listed(judged: Sequence[Judged]) -> str:
-    """Return how many cells there are, and the first of them by name."""
     names = [
         " ".join(filter(None, (variant_of(each.seen.cell.case), *each.seen.cell[1:4])))
         for each in judged[:_SHOWN]

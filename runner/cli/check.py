@@ -194,7 +194,6 @@ def _contradicted(paths: Paths, judged: Mapping[str, Sequence[Judged]]) -> Itera
 
 
 def _never_there(loaded: Project, judged: Mapping[str, Sequence[Judged]]) -> Iterator[Fault]:
-    """Yield the places that an entry names and that no result has."""
     for name, rows in judged.items():
         case = loaded.cases[name]
         for number, places in never_seen(case, rows).items():

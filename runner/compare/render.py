@@ -303,7 +303,6 @@ def happened(case: Case | None, row: Observation | None) -> str:
 
 
 def _moved(report: DiffReport) -> Iterator[str]:
-    """Yield the measured numbers that changed."""
     for difference in report.comparable:
         cell = difference.cell
         variant = f"[{cell.workaround}]" if cell.workaround else ""

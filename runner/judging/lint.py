@@ -113,7 +113,6 @@ def missing(case: Case, judged: Sequence[Judged], unmeasured: Collection[str]) -
 
 
 def _unsaid(case: Case) -> Iterator[str]:
-    """Yield what the block could say and does not."""
     for number, entry in enumerate(case.block.fails, 1):
         if not entry.where:
             yield f"Entry {number} of `fails` does not say in which function it happens (`where`)."

@@ -129,7 +129,6 @@ def _named(families: Collection[str], lower: str) -> tuple[str, ...]:
 
 
 def _spelt(family: str) -> str:
-    """Return a pattern for a name, whatever separates its parts."""
     return r"[\W_]?".join(re.findall(r"[a-z]+|\d+", family.lower()))
 
 
