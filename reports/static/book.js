@@ -49,7 +49,10 @@ const Book = (() => {
     const book = { ...data, told, cases };
     book.waits = data.stacks.map((stack) => stack.some((number) => told[number].mark === "needs-gpu"));
     book.columns = data.columns.map((column) => ({ ...column, pins: column.packages.split(", ").map((pin) => pin.replace(" ", "==").toLowerCase()) }));
-    for (const entry of book.cases) describe(entry, book);
+    for (const entry of book.cases) {
+      let found = null;
+      Object.defineProperty(entry, "haystack", { get: () => (found ??= haystack(entry, book)) });
+    }
     book.lines = linesOf(book.columns);
     book.words = wordsOf(book);
     return book;
@@ -59,10 +62,6 @@ const Book = (() => {
   const tell = (book, about) => {
     for (const entry of book.cases) entry.about = about[entry.name];
     book.index = null;
-  };
-  const describe = (entry, book) => {
-    let found = null;
-    Object.defineProperty(entry, "haystack", { get: () => (found ??= haystack(entry, book)) });
   };
   const haystack = (entry, book) => {
     const stacks = new Set(entry.tracks.flatMap((track) => track.stacks.filter((_, i) => i % 2)));
@@ -84,7 +83,7 @@ const Book = (() => {
   };
 
   const wordsOf = (book) => {
-    const dated = book.columns.map((column) => column.name);
+    const labels = book.lines.map((line) => line.label);
     const sorted = (pick) => unique(book.cases.flatMap(pick)).sort();
     return {
       fails: [...book.precisions, "any"],
@@ -104,9 +103,9 @@ const Book = (() => {
       case: sorted((entry) => [entry.name]),
       workaround: ["none", "any", ...sorted((entry) => Object.keys(entry.ways))],
       with: unique(book.columns.flatMap((column) => column.pins)).filter(Boolean).sort(),
-      release: unique([...dated, ...book.lines.map((line) => line.label)]),
-      since: unique(book.lines.map((line) => line.label)).filter((name) => Query.version(name)),
-      until: unique(book.lines.map((line) => line.label)).filter((name) => Query.version(name)),
+      release: unique([...book.columns.map((column) => column.name), ...labels]),
+      since: unique(labels).filter(Query.version),
+      until: unique(labels).filter(Query.version),
     };
   };
 

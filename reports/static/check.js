@@ -50,10 +50,9 @@
     if (text !== location.hash.slice(1)) location.replace(`#${text}`);
   };
   const wanted = { precision: "", model: "", trigger: "" }; // what the address asks for
-  const isField = (name) => fields.some((field) => field.dataset.package === name);
   const pinned = (name, text) => {
     const version = Pep440.parse(text);
-    if (version || isField(name)) base.pins.set(name, version ? Pep440.text(version) : text); // a field shows what is wrong
+    if (version || fields.some((field) => field.dataset.package === name)) base.pins.set(name, version ? Pep440.text(version) : text); // a field shows what is wrong
     else linked.push(`'${text.slice(0, SHOWN)}' is not a version of ${name}.`);
   };
   const read = () => {
@@ -89,16 +88,16 @@
     const all = tables.precisions.map((_, number) => number);
     return { cases, model: question.model, precisions: question.precision ? [tables.precisions.indexOf(question.precision)] : all };
   };
-  const known = Pep440.parse;
   const named = () => foreign.slice(0, 5).map((name) => name.slice(0, SHOWN)).join(", ");
   const notes = (mine, question, found) => {
     const all = [];
     const ours = mine.pins.get("transformers");
-    const [first, last] = [decide.releases[0], decide.releases.at(-1)];
-    if (ours && first) {
-      if (Pep440.compare(known(ours), known(first)) < 0) all.push(`transformers ${ours} is older than the oldest measured release, ${first}: nothing is known of it.`);
-      else if (Pep440.compare(known(ours), known(last)) > 0) all.push(`transformers ${ours} is newer than the newest measured release, ${last}, if it exists: nothing is known of it.`);
-      else if (!decide.releases.some((name) => Pep440.compare(known(name), known(ours)) === 0)) all.push(`transformers ${ours} is no release that was measured, if it exists: the answer comes from the releases on both sides.`);
+    const { releases } = decide;
+    if (ours && releases.length) {
+      const place = Pep440.place(releases.map(Pep440.parse), Pep440.parse(ours));
+      if (place === 0) all.push(`transformers ${ours} is older than the oldest measured release, ${releases[0]}: nothing is known of it.`);
+      else if (place === 2 * releases.length) all.push(`transformers ${ours} is newer than the newest measured release, ${releases.at(-1)}, if it exists: nothing is known of it.`);
+      else if (place % 2 === 0) all.push(`transformers ${ours} is no release that was measured, if it exists: the answer comes from the releases on both sides.`);
     }
     const torch = mine.pins.get("torch");
     const measured = `Measured on a CPU with torch ${tables.torch.join(", ")}; a GPU runs other kernels.`;
@@ -134,20 +133,19 @@
     clear();
     refuse(all);
     if (all.length) return;
-    if (isEmpty) return write(written(mine, question));
     write(written(mine, question));
+    if (isEmpty) return;
     const cells = chosen(question);
     const { page } = at("model").selectedOptions[0].dataset;
     const told = page ? [element("p", {}, element("a", { href: page }, `What tiny random models of ${question.model} do on each release`))] : [];
     if (!cells.cases.length) {
       at("verdict").textContent = `No case is about ${question.model || "this"}${question.trigger ? " with this trigger" : ""}.`;
       at("answer").append(...told);
-      return undefined;
+      return;
     }
     const found = decide.audit(mine, cells);
     at("verdict").textContent = Verdict.sentence(found, mine, question);
     at("answer").append(...Verdict.draw({ told,  found, advice: decide.advise(cells), notes: notes(mine, question, found), titles, command: command(question), asked: question }));
-    return undefined;
   };
 
   const readText = (text, name = "") => {
@@ -161,12 +159,13 @@
       if (!(error instanceof Pins.Fault)) throw error;
       fill();
       clear();
-      return refuse([error.message]);
+      refuse([error.message]);
+      return;
     }
     at("read").textContent = text.trim() ? Pins.sentence(base, packages) : "";
     for (const name of [...base.pins.keys()]) if (!packages.has(name)) base.pins.delete(name);
     fill();
-    return answer();
+    answer();
   };
   const soon = (then) => {
     clearTimeout(waiting);

@@ -80,8 +80,7 @@ const Compare = (() => {
       : `From ${one} to ${other}: ${counted(bugs.before, "known bug", "known bugs")}, then ${bugs.after}: ${bugs.broke} broke, ${bugs.fixed} fixed, ${bugs.came} came, ${bugs.went} went.`;
     const gap = [["unknown", "without a result on"], ["unmeasured", "measured on"]].filter(([change]) => by(change).length)
       .map(([change, says]) => element("p", {}, `Not compared: ${counted(by(change).length, "cell", "cells")} ${says} one of the two releases${change === "unmeasured" ? " alone" : ""}.`));
-    const kept = ["broke", "fixed"];
-    const shown = one === other ? [] : Object.entries(compared.titles).filter(([change]) => kept.includes(change) || by(change).length);
+    const shown = one === other ? [] : Object.entries(compared.titles).filter(([change]) => ["broke", "fixed"].includes(change) || by(change).length);
     const command = element("p", { class: "quiet" }, "In a checkout: ", element("code", {}, `nox -s diff -- ${one} ${other}`));
     place.replaceChildren(element("p", { class: "lede", id: "says" }, says), ...shown.map((each) => section(each, by(each[0]))), ...gap, command);
   };

@@ -28,15 +28,14 @@ const Decide = (() => {
   const open = (tables) => {
     const once = (make) => {
       const made = new Map();
-      return (key, value) => {
-        if (!made.has(key)) made.set(key, make(value));
-        return made.get(key);
+      return (given) => {
+        if (!made.has(given)) made.set(given, make(given));
+        return made.get(given);
       };
     };
     const runsOf = once(unfolded);
-    const linesOf = once((texts) => texts.map(Pep440.parse));
-    const look = (runs, place) => at(runsOf(runs, runs), place);
-    const line = (texts) => linesOf(texts, texts);
+    const line = once((texts) => texts.map(Pep440.parse));
+    const look = (runs, place) => at(runsOf(runs), place);
     const spotsOf = (chosen) => chosen.cases.flatMap((number) => chosen.precisions.map((precision) => ({ number, precision })));
     const nameOf = ({ number, precision }) => `${tables.cases[number].name}:${tables.precisions[precision]}`;
     const environment = (number) => tables.environments[number][0];

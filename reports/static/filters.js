@@ -117,10 +117,9 @@ const Filters = (() => {
       if (error.tree) mirror(error.tree);
       else tree = { type: "and", parts: [] };
       if (document.activeElement !== box) set(text);
-      const early = !ended && isTyping(text, error);
-      box.toggleAttribute("aria-invalid", false);
+      box.removeAttribute("aria-invalid");
       fault.replaceChildren();
-      if (early) return;
+      if (!ended && isTyping(text, error)) return;
       box.setAttribute("aria-invalid", "true");
       const cut = (part, size) => (part.length <= Math.abs(size) ? part : size > 0 ? `${part.slice(0, size)}…` : `…${part.slice(size)}`);
       const wrong = element("mark", {}, cut(text.slice(error.start, error.end), BESIDE) || " ");

@@ -218,7 +218,6 @@ const Address = (() => {
     const why = lost ? Book.locate(book, state.at).missing || "the query leaves it out" : "";
     at("lost").textContent = lost ? `The cell of this link is not shown: ${why}.` : "";
     at("lost").hidden = !lost;
-    return null;
   };
 
   addEventListener("hashchange", () => {

@@ -55,8 +55,6 @@ const List = (() => {
   const create = (root, rest, book, on) => {
     let view = null;
     let isWhole = false;
-    const whereIs = (entry, track, line) => ({ case: entry.name, workaround: track.workaround, device: track.device, column: book.columns[line.at].name });
-    const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
     const drawLine = (entry, track, line) => {
       const { told, where, ways } = line;
@@ -65,8 +63,8 @@ const List = (() => {
       const mark = element("i", { class: `mark ${told.style}`, "aria-hidden": "true" }, book.marks[told.mark].glyph);
       const links = ways.flatMap((way, at) => [at ? ", " : "", element("a", { href: `${entry.href}#${entry.ways[way].anchor}` }, way)]);
       const button = element("button", { type: "button", "aria-label": `Details of ${entry.name}, ${names}` }, "Details");
-      const place = whereIs(entry, track, line);
-      button.addEventListener("click", () => on.open(same(view.at, place) ? null : place));
+      const place = { case: entry.name, workaround: track.workaround, device: track.device, column: book.columns[line.at].name };
+      button.addEventListener("click", () => on.open(JSON.stringify(view.at) === JSON.stringify(place) ? null : place));
       return element("li", {},
         element("b", {}, names + device),
         element("span", {}, mark, " ", told.text ? element("code", {}, told.text) : book.marks[told.mark].words),

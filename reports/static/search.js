@@ -203,7 +203,6 @@ const Search = (() => {
     precisions: book.precisions.map(() => true),
     // A GPU measures little of what a CPU does: who wants to see it says so.
     devices: new Set(book.devices.slice(0, 1)),
-    named: false,
   });
   const narrowed = (scope, node, wanted, book) => {
     const holds = (test) => node.values.some(test) === wanted;
@@ -250,8 +249,6 @@ const Search = (() => {
   };
   const applicable = (scope, book) => ({
     hits: book.stacks.map((stack) => stack.some((told, i) => scope.precisions[i] && book.told[told].mark !== "not-applicable")),
-    plain: false,
-    simulated: false,
   });
   const someCell = (entry, scope, tables) => entry.tracks.some((track) => {
     if (!scope.devices.has(track.device)) return false;

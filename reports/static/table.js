@@ -141,9 +141,6 @@ const Table = (() => {
     // A workaround's row stands there unasked where it is what the query found.
     const hit = (track) => view.asked.some((one) => !one.plain && track.cells.some((stack, column) => stack >= 0 && view.scope.columns[column] && one.hits[stack]));
 
-    const build = () => {
-      rowsOf = new Map(book.cases.map((entry) => [entry, entry.tracks.map((track) => rowOf(entry, track))]));
-    };
     const isShown = ({ track }) => view.scope.devices.has(track.device) && (!track.workaround || view.ways || hit(track));
     // Cases in the order of the answer above, or those that the newest release still has first.
     const choose = () => {
@@ -204,7 +201,9 @@ const Table = (() => {
       close();
       view = { ...next, precisions: book.precisions.map((_, i) => i).filter((i) => next.scope.precisions[i]) };
       const now = { precisions: view.precisions.join(), places: JSON.stringify([view.scope.columns, [...view.open], view.more]) };
-      if (now.precisions !== drawnAs.precisions || !rowsOf.size) build();
+      if (now.precisions !== drawnAs.precisions || !rowsOf.size) {
+        rowsOf = new Map(book.cases.map((entry) => [entry, entry.tracks.map((track) => rowOf(entry, track))]));
+      }
       if (now.precisions !== drawnAs.precisions || now.places !== drawnAs.places) {
         const space = measured();
         places = placesOf();
@@ -227,9 +226,7 @@ const Table = (() => {
         stretch();
       }
       drawnAs = now;
-      if (stop) stop.tabIndex = -1;
-      stop = (kept && find(kept)) || rows[0]?.querySelector("a") || null;
-      if (stop) stop.tabIndex = 0;
+      stopAt((kept && find(kept)) || rows[0]?.querySelector("a") || null);
       openAt(view.at);
     };
 
@@ -263,20 +260,16 @@ const Table = (() => {
       close();
       const cell = where && find(where);
       if (!cell || !cell.matches(".cell") || !cell.firstChild) return;
-      const row = cell.parentElement;
-      const { entry, track } = trackOf.get(row);
-      const place = places[[...row.children].indexOf(cell) - 1];
       cell.classList.add("opened");
-      const inside = Detail.draw(book, { entry, track, place, precisions: view.precisions }, () => on.open(null));
-      row.after(element("div", { role: "row", class: "detail" }, element("div", { role: "gridcell" }, inside)));
+      const inside = Detail.draw(book, askedAt(cell), () => on.open(null));
+      cell.parentElement.after(element("div", { role: "row", class: "detail" }, element("div", { role: "gridcell" }, inside)));
       stretch();
       shownAt = where;
       stopAt(cell);
     };
-    const describe = (cell) => {
-      const place = places[[...cell.parentElement.children].indexOf(cell) - 1];
-      cell.title ||= Detail.sentence(book, { ...trackOf.get(cell.parentElement), place, precisions: view.precisions });
-      cell.setAttribute("aria-label", cell.title.replaceAll("\n", "; "));
+    const askedAt = (cell) => {
+      const row = cell.parentElement;
+      return { ...trackOf.get(row), place: places[[...row.children].indexOf(cell) - 1], precisions: view.precisions };
     };
 
     // Keyboard and pointer --------------------------------------------------------------------
@@ -288,7 +281,7 @@ const Table = (() => {
     const stopAt = (next) => {
       if (stop) stop.tabIndex = -1;
       stop = next;
-      stop.tabIndex = 0;
+      if (stop) stop.tabIndex = 0;
     };
     const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], PageUp: [-10, 0], PageDown: [10, 0], Home: [0, -Infinity], End: [0, Infinity] };
     const move = (cell, [down, right]) => {
@@ -349,7 +342,8 @@ const Table = (() => {
       const cell = cellOf(event);
       root.querySelector(".head.on")?.classList.remove("on");
       if (!cell) return;
-      describe(cell);
+      cell.title ||= Detail.sentence(book, askedAt(cell));
+      cell.setAttribute("aria-label", cell.title.replaceAll("\n", "; "));
       const place = [...cell.parentElement.children].indexOf(cell);
       root.querySelector(".heads").children[place]?.classList.add("on");
     };

@@ -66,9 +66,8 @@ const Verdict = (() => {
     if (nearest) items.push(move("nearest newer release on which all of this passes", nearest, titles));
     else if (newest && fewest.release !== newest.release) items.push(move("newer release with the fewest known bugs", fewest, titles));
     if (newest && newest.release !== nearest?.release) items.push(move("newest measured release", newest, titles));
-    const none = newest && !nearest ? [element("p", {}, "No newer release is measured to pass all of this.")] : [];
-    if (!newest) none.push(element("p", {}, "No newer release is measured."));
-    return [element("h2", {}, "What to move to"), ...none, element("ul", { class: "moves" }, ...items), advised(advice)];
+    const none = newest ? "No newer release is measured to pass all of this." : "No newer release is measured.";
+    return [element("h2", {}, "What to move to"), ...nearest ? [] : [element("p", {}, none)], element("ul", { class: "moves" }, ...items), advised(advice)];
   };
   const advised = (advice) => {
     if (!advice.newest) {
