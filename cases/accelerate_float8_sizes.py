@@ -37,8 +37,8 @@
 # ///
 """Accelerate must find the sizes of a model with weights in float8, whichever of its kinds.
 
-The size of a dtype is read from the digits at the end of its name. Two kinds of float8 are named
-in the code, the three whose names end in letters were not before accelerate 1.14.
+The size of a dtype is read from the digits at the end of its name. Two kinds of float8 were named
+in the code; the other three, whose names end in letters, are since accelerate 1.14.
 """
 
 import os

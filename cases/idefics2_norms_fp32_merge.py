@@ -40,9 +40,9 @@
 # precisions = ["fp16"]
 # outcome = "fails"
 # ///
-"""Idefics2 must be trained under autocast with 16-bit weights whose norms were cast to fp32.
+"""Idefics2 must run under autocast with 16-bit weights whose norms were cast to fp32.
 
-Loops that prepare a quantised model cast the norms so. The last norm of the perceiver then returns
+Loops that prepare a quantised model for training cast the norms so. The last norm of the perceiver then returns
 fp32, which was put among token embeddings in 16 bit. Here nothing is quantised; the norms are cast
 by hand.
 """

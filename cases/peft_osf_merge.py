@@ -41,8 +41,8 @@
 """A 16-bit model must run a forward pass after an OSF adapter is merged into it.
 
 In peft 0.19 and 0.20 it raised: the factors of the weight are upcast to fp32 like any adapter, and
-their product, which replaces the weight, stayed in fp32, while the input is in 16 bit. The linked
-pull request caused it and is no report of it: the failure was found by measurement.
+their product, which replaces the weight, stayed in fp32, while the input is in 16 bit. 0.18 cast
+them to the dtype of the model; 0.21 adds the difference to the weight, and casts the sum.
 """
 
 import os

@@ -36,9 +36,9 @@
 # ///
 """Every patch of an image must get a rotary embedding of its own, in a wide image too.
 
-`.to(dtype)` casts the rotary frequencies, and until 5.16 patches were counted in their dtype: bf16
-represents no odd number above 256. Since 5.17 positions are integers and the angles are computed in
-fp32. A model loaded in bf16 with `from_pretrained` keeps the frequencies in fp32. A release without
+`.to(dtype)` casts the rotary frequencies, and until 5.16 patches were counted in their dtype, or
+counted as integers and multiplied with them: bf16 represents no odd number above 256. Since 5.17
+positions and frequencies are cast to fp32 for the angles. A model loaded in bf16 with `from_pretrained` keeps the frequencies in fp32. A release without
 GLM-4V (before 4.53) cannot be judged for it: there the case ends with 125.
 """
 

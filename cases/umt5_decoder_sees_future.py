@@ -25,9 +25,9 @@
 # ///
 """What the decoder of UMT5 computes for a token must not depend on those that follow.
 
-Without padding no mask is made for SDPA, which is told by a flag to be causal: since the family of
-T5 supports SDPA, `UMT5LayerSelfAttention` leaves that flag of its attention at False. Training
-sees the answer, and generating with a cache does not compute what was trained.
+Without padding no mask is made for SDPA, which is told by a flag to be causal. When the family of T5
+got SDPA in 5.15, `UMT5LayerSelfAttention` left that flag of its attention at False: training saw
+the answer, and generating with a cache did not compute what was trained. 5.18 sets it for decoders.
 """
 
 import os
