@@ -8,7 +8,7 @@
 # found-by = "sweep"
 # area = "generation"
 # models = ["prophetnet"]
-# trigger = ["forward", "generate"]
+# trigger = ["forward"]
 # symptom = ["wrong-numbers"]
 #
 # [tool.repromatrix.workarounds]
@@ -32,7 +32,7 @@
 `ProphetNetNgramSelfAttention.get_predict_relative_pos_embeddings` lays the relative positions of
 the predicting streams out by position, stream and head, and reads them back by stream, head and
 position. With several tokens each position so gets values made from others, later ones too. One
-token at a time, as with a cache, is right.
+token at a time is right, so that `generate` with its cache is, and training is not.
 """
 
 import os

@@ -11,7 +11,9 @@
 # area = "trainer"
 # models = "any"
 # shown-with = ["bert"]
-# concerns = "Rerankers in 16 bit that are trained with ListNetLoss, LambdaLoss or PListMLELoss."
+# concerns = """
+# Rerankers in 16 bit that are trained with ListNetLoss, LambdaLoss, PListMLELoss or, where there is \
+# one, ADRMSELoss."""
 # trigger = ["backward"]
 # symptom = ["error"]
 #
