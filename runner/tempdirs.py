@@ -25,9 +25,18 @@ class TempDir:
 
         Its lock is freed by the kernel, too, when we are killed.
         """
-        within = within or tempfile.gettempdir()
         sweep(within)
-        self.folder, self._lock = _made(within)
+        while True:
+            self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
+            # Until it is locked it looks like one that nobody uses: one that another process
+            # sweeps away in between is given up.
+            lock = _opened(self.folder)
+            if lock is None:
+                continue
+            if process_control.hold(lock) and self.folder.exists():
+                self._lock = lock
+                return
+            os.close(lock)
 
     def remove(self) -> None:
         """Remove it with all that is in it, once."""
@@ -58,20 +67,6 @@ def sweep(within: str | None = None) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             process_control.end_strays(str(folder))
             cleanup.remove(str(folder))
-        os.close(lock)
-
-
-def _made(within: str) -> tuple[Path, int]:
-    """Return a new folder and its lock; one that a sweep takes before it is locked is given up."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=within))
-        # Between its making and its locking it looks like one that nobody uses: another process
-        # may sweep it away.
-        lock = _opened(folder)
-        if lock is None:
-            continue
-        if process_control.hold(lock) and folder.exists():
-            return folder, lock
         os.close(lock)
 
 

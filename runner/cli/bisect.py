@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -105,7 +106,10 @@ def find(paths: Paths, options: BisectOptions, console: Console) -> ExitCode:
     if options.good and options.bad and not options.evidence_only:
         options = _sandboxed(options, console)
         return _between_revisions(loaded, asked, clones[0], options, console)
-    every = tuple(_searches(loaded, asked, options))
+    within = environments_of(options.release, loaded.names) if options.release else None
+    sought = Sought(edge=Edge.FALL if options.fix else Edge.RISE, every=options.every)
+    ranges = (releases.searches(each, sought, loaded.environments, within) for each in asked)
+    every = tuple(chain.from_iterable(ranges))
     runnable = tuple(search for search in every if search.axis)
     if not runnable:
         raise _no_release(every)
@@ -160,15 +164,6 @@ def _questions(loaded: Project, options: BisectOptions) -> Iterator[CaseQuestion
                 device=options.device,
                 any_failure=options.any_failure,
             )
-
-
-def _searches(
-    loaded: Project, asked: Sequence[CaseQuestion], options: BisectOptions
-) -> Iterator[releases.Search]:
-    within = environments_of(options.release, loaded.names) if options.release else None
-    sought = Sought(edge=Edge.FALL if options.fix else Edge.RISE, every=options.every)
-    for question in asked:
-        yield from releases.searches(question, sought, loaded.environments, within)
 
 
 def _precisions(

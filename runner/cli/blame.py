@@ -55,10 +55,6 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     The exit code says how the search ended.
     """
     demand(options.device)
-
-    def tell(line: str) -> None:
-        console.print(line)
-
     known = [release.name for release in load_matrix(paths).releases]
     for option, name in (("--good", options.good), ("--bad", options.bad)):
         base = asked(name, option).base
@@ -72,9 +68,9 @@ def find(paths: Paths, options: BlameOptions, console: Console) -> ExitCode:
     loaded = cli.load_scripts(paths, [options.case], derived)
     question = _question(loaded, options)
     try:
-        blame = _searched(loaded, question, options, tell)
+        blame = _searched(loaded, question, options, console.print)
     except Interrupted:
-        tell("Results so far are kept; run the same command to continue.")
+        console.print("Results so far are kept; run the same command to continue.")
         raise
     variant = f"[{question.workaround}]" if question.workaround else ""
     matrix = loaded.matrix

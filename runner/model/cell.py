@@ -34,11 +34,7 @@ class Source(StrEnum):
     @property
     def has_lock(self) -> bool:
         """Whether all that is installed is pinned in the repository."""
-        match self:
-            case Source.RELEASE | Source.PAIR | Source.TORCH | Source.STACK:
-                return True
-            case Source.MAIN | Source.INTERPRETER:
-                return False
+        return self not in {Source.MAIN, Source.INTERPRETER}
 
 
 @dataclass(frozen=True, kw_only=True)

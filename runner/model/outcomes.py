@@ -188,8 +188,4 @@ class Verdict(StrEnum):
     @property
     def is_unexpected(self) -> bool:
         """Whether a run that contains it ends with exit code 1."""
-        match self:
-            case Verdict.REGRESSED | Verdict.FIXED | Verdict.CHANGED:
-                return True
-            case Verdict.AS_EXPECTED | Verdict.NOT_APPLICABLE | Verdict.UNPROVEN:
-                return False
+        return self in {Verdict.REGRESSED, Verdict.FIXED, Verdict.CHANGED}

@@ -319,11 +319,6 @@ class CellProcess:
             sender(self.pipes.report_end, self.pipes.nonce)(report)
             os._exit(1)
 
-    @property
-    def is_crowd(self) -> bool:
-        """Say whether it was stopped for having too many processes."""
-        return self.stopped == CROWD
-
     def speaking(self) -> list[int]:
         """Return the descriptors that something may still come from."""
         every = (self.pipes.reports, self.pipes.outputs, self.ended)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from repromatrix.runner.worker import cleanup, overlay, process_control
 from repromatrix.runner.worker.cell import remember, run
-from repromatrix.runner.worker.cell_process import CellProcess, sender
+from repromatrix.runner.worker.cell_process import CROWD, CellProcess, sender
 from repromatrix.runner.worker.sandbox import CellNamespaces, enter
 
 if TYPE_CHECKING:
@@ -44,7 +44,12 @@ def main() -> None:
         case "cell":
             _cell(*json.loads(message))
         case "sandbox":
-            _try(json.loads(message))
+            sandbox: SandboxRequest = json.loads(message)
+            enter(sandbox)
+            namespaces = CellNamespaces(sandbox)
+            folder = tempfile.mkdtemp(dir=sandbox["scratch"])
+            namespaces.open()
+            namespaces.shut(folder)
         case _:
             raise SystemExit(mode)
 
@@ -57,14 +62,6 @@ def _cell(written: int, channel: int, nonce: str) -> None:
     if request["front"]:
         overlay.put_in_front(request["front"])
     run(request, sender(channel, nonce.encode()))
-
-
-def _try(sandbox: SandboxRequest) -> None:
-    enter(sandbox)
-    namespaces = CellNamespaces(sandbox)
-    folder = tempfile.mkdtemp(dir=sandbox["scratch"])
-    namespaces.open()
-    namespaces.shut(folder)
 
 
 def _serve(settings: dict[str, Any], boot: list[str]) -> None:
@@ -309,7 +306,7 @@ class ForkServer:
 
     def _tend(self) -> None:
         ended = [cell for cell in self.running if cell.tend()]
-        if len(self.running) > 1 and any(cell.is_crowd for cell in self.running):
+        if len(self.running) > 1 and any(cell.stopped == CROWD for cell in self.running):
             for cell in self.running:
                 cell.disturbed = True
         for cell in ended:
@@ -318,7 +315,7 @@ class ForkServer:
             answer = cell.finish(spared)
             if not cell.disturbed:
                 self._answer(cell.request, answer)
-            elif cell.is_crowd:  # run alone, to be sure whose it was
+            elif cell.stopped == CROWD:  # run alone, to be sure whose it was
                 self.alone.add(cell.request["id"])
                 self.waiting.append(cell.request)
             else:
