@@ -14,7 +14,7 @@ from repromatrix.runner.audit.settings import AuditTerms
 from repromatrix.runner.audit.torches import release_of
 from repromatrix.runner.document import Code, Line, Listing, Paragraph, Reference
 from repromatrix.runner.evidence.commits import PinnedCommit
-from repromatrix.runner.model.case import Case, CaseKind
+from repromatrix.runner.model.case import Case
 from repromatrix.runner.model.environment_name import under_torch
 from repromatrix.runner.model.outcomes import Verdict
 from repromatrix.runner.model.packages import TORCH, TRANSFORMERS
@@ -132,7 +132,7 @@ def each(audit: Audit, terms: AuditTerms) -> Iterator[Listing]:
 
 
 def _marks(hit: Hit) -> Iterator[str]:
-    if hit.case.block.kind is not CaseKind.BUG:
+    if hit.is_intended:
         yield f"{hit.case.block.kind}, intended"
     if hit.verdict is not Verdict.AS_EXPECTED:
         yield "not as the case describes it"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -240,16 +240,16 @@ def _evidence_report(loaded: Project, options: DiffOptions) -> DiffReport:
     if options.rerun:
         raise refuse(Conflict("--rerun", "evidence", "nothing is run"))
     typed = (options.before, options.after)
-    before, after = (sides.read_side(text, loaded) for text in typed)
+    (before, old), (after, new) = (sides.read_side(text, loaded) for text in typed)
     selection = select(dataclasses.replace(options, case=()), loaded.cases, loaded.names)
-    known = {row.cell.case for row in (*before.rows, *after.rows)}  # also what only evidence knows
+    known = {row.cell.case for row in (*old, *new)}  # also what only evidence knows
     cases = set(named_cases(options.case, [*loaded.cases, *sorted(known - {*loaded.cases})]))
     if options.area or options.model:
         cases &= selection.cases
 
-    def answering(side: sides.EvidenceSide) -> Mapping[Cell, Observation]:
+    def answering(rows: Sequence[Observation]) -> Mapping[Cell, Observation]:
         """Return one row per cell: what is current in this checkout first, then the later."""
-        rows = [row for row in side.rows if is_selected(row.cell)]
+        rows = [row for row in rows if is_selected(row.cell)]
         return answering_rows(rows, loaded.cases, project.informed(loaded, rows).environments)
 
     def is_selected(cell: Cell) -> bool:
@@ -260,8 +260,8 @@ def _evidence_report(loaded: Project, options: DiffOptions) -> DiffReport:
             and (selection.workarounds is None or cell.workaround in selection.workarounds)
         )
 
-    differences = compare(answering(before), answering(after), loaded.cases)
-    titles = [side.title for side in (before, after)]
+    differences = compare(answering(old), answering(new), loaded.cases)
+    titles = [before, after]
     if options.format == "text":  # what is to be pasted holds no path of this machine
         titles = [f"{text} ({title})" for text, title in zip(typed, titles, strict=True)]
     return DiffReport(

@@ -67,14 +67,6 @@ _DATED = re.compile(r"\d{4}-\d\d-\d\d(-[a-z])?")
 _STORES = frozenset({".sqlite", ".sqlite3", ".db"})
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EvidenceSide:
-    """The rows of one side, and a title without a path of this machine."""
-
-    title: str
-    rows: tuple[Observation, ...]
-
-
 def is_evidence(text: str, loaded: Project) -> bool:
     """Return whether a side is meant to be evidence, even if it does not exist."""
     if text in loaded.names:
@@ -91,8 +83,11 @@ def is_publication(text: str, loaded: Project) -> bool:
     return text not in loaded.names and not Path(text).expanduser().exists()
 
 
-def read_side(text: str, loaded: Project) -> EvidenceSide:
-    """Return the evidence of a side; raises RunnerError where it is missing or unreadable."""
+def read_side(text: str, loaded: Project) -> tuple[str, tuple[Observation, ...]]:
+    """Return a title of a side, without a path of this machine, and its rows.
+
+    Raises RunnerError where it is missing or unreadable.
+    """
     path = Path(text).expanduser()
     if text in loaded.names:
         why = "an environment is compared with another environment"
@@ -106,9 +101,9 @@ def read_side(text: str, loaded: Project) -> EvidenceSide:
             fix = error.faults[0].fix or _NAME_EVIDENCE
             raise refuse(Problem(text, "the folder has no publications.toml", fix)) from error
         names = ", ".join(sorted({row.source for row in rows})) or "nothing"
-        return EvidenceSide(title=f"the published set of {names}", rows=rows)
+        return f"the published set of {names}", rows
     if path.is_file():
-        return EvidenceSide(title=f"the store {path.name}", rows=tuple(answers.read_store(path)))
+        return f"the store {path.name}", tuple(answers.read_store(path))
     if path.exists():
         raise refuse(Problem(text, "it is neither a file nor a folder", _NAME_EVIDENCE))
     published = loaded.paths.published
@@ -118,7 +113,7 @@ def read_side(text: str, loaded: Project) -> EvidenceSide:
         fix = f"Snapshots of this checkout: {', '.join(known) or 'none yet'}."
         raise refuse(Problem(text, "there is neither a file nor a snapshot of this name", fix))
     rows = tuple(row for row in answers.read_set(published) if row.source == text)
-    return EvidenceSide(title=f"the snapshot {text}", rows=rows)
+    return f"the snapshot {text}", rows
 
 
 def side(asked: DiffRequest, name: str, rows: Sequence[Observation]) -> Rows:
