@@ -376,7 +376,6 @@ def _chosen(wanted: Sequence[Wanted]) -> Trial:
 
 
 def _helps(trial: Trial, wanted: Wanted) -> bool:
-    """Say whether a search learns anything from a trial."""
     if isinstance(wanted, Trial):
         return wanted == trial
     return not (trial.within or trial.again) and served(wanted, trial.commit)

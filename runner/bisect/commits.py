@@ -300,7 +300,6 @@ def commits_document(answer: CommitAnswer, command: str) -> Document:
 
 
 def _data(answer: CommitAnswer) -> dict[str, Any]:
-    """Return everything as values that JSON has."""
     question, searched = answer.question, answer.searched
     return {
         "ending": answer.ending,
@@ -433,17 +432,17 @@ def pinned_line(row: PinnedCommit) -> str:
 
 def pinned_document(rows: Sequence[PinnedCommit]) -> Document:
     """Return the changes as a document, those without a commit last."""
-    ordered = sorted(rows, key=lambda row: (not row.commit, row))
+    lines: list[tuple[Line, ...]] = []
+    for row in sorted(rows, key=lambda row: (not row.commit, row)):
+        case = f"{row.case} with {row.workaround}" if row.workaround else row.case
+        commit: Line = "none"
+        if row.commit:
+            commit = (f"{row.package} ", Reference(row.commit[:SHORT], row.url))
+        lines.append((case, row.precision, row.change, row.at, commit, row.title or row.reason))
     found = sum(bool(row.commit) for row in rows)
     columns = ("case", "precision", "change", "release", "commit", "title")
     return Document(
         headline=f"{found} of {plural(len(rows), 'change')} pinned to one commit.",
-        parts=[Table(columns, [*map(_pinned_row, ordered)])],
+        parts=[Table(columns, lines)],
         data=[row._asdict() for row in rows],
     )
-
-
-def _pinned_row(row: PinnedCommit) -> tuple[Line, ...]:
-    case = f"{row.case} with {row.workaround}" if row.workaround else row.case
-    commit = (f"{row.package} ", Reference(row.commit[:SHORT], row.url)) if row.commit else "none"
-    return case, row.precision, row.change, row.at, commit, row.title or row.reason

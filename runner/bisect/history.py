@@ -12,12 +12,7 @@ from repromatrix.runner.bisect.commit_trials import CommitRuns, CommitTrial, Tri
 from repromatrix.runner.bisect.oracle import CaseQuestion
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.errors import InvalidValue, Problem, refuse
-from repromatrix.runner.evidence.history import (
-    HistoryAnswer,
-    HistoryKey,
-    HistoryPoint,
-    MainHistory,
-)
+from repromatrix.runner.evidence.history import HistoryAnswer, HistoryKey, HistoryPoint, MainHistory
 from repromatrix.runner.planning.plan import coarse_to_fine
 
 MOST = 200

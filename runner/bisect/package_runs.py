@@ -6,7 +6,6 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from packaging.utils import canonicalize_name
 
@@ -76,7 +75,7 @@ class MixtureOracle:
             if trial.seen is None:
                 raise refuse(Problem(trial.name, trial.reason), ExitCode.UNBUILDABLE)
             return trial
-        both = Ends(project.locks[good.name], project.locks[bad.name])
+        both = project.locks[good.name], project.locks[bad.name]
         try:
             lock = mixed(project.paths, project.matrix, both, self.ends, taken)
         except UnresolvableError as error:
@@ -143,24 +142,21 @@ class UnresolvableError(Exception):
         super().__init__(reason)
 
 
-class Ends(NamedTuple):
-    """The locks of the good and of the bad environment."""
-
-    good: Lock
-    bad: Lock
-
-
 def mixed(
     paths: Paths,
     matrix: Matrix,
-    ends: Ends,
+    ends: tuple[Lock, Lock],
     between: EnvironmentDifference,
     taken: Taken,
 ) -> Lock:
-    """Return the lock of a mixture, resolved once and kept; raises UnresolvableError."""
+    """Return the lock of a mixture, resolved once and kept; raises UnresolvableError.
+
+    `ends` are the locks of the good and of the bad environment.
+    """
+    good, bad = ends
     lines = (
-        f"of {ends.good.name} {ends.good.digest}",
-        f"with {', '.join(sorted(taken))} of {ends.bad.name} {ends.bad.digest}",
+        f"of {good.name} {good.digest}",
+        f"with {', '.join(sorted(taken))} of {bad.name} {bad.digest}",
         f"torch=={matrix.torch.version}, python {matrix.python}",
     )
     digest = inputs_digest(lines)
@@ -182,7 +178,9 @@ def mixed(
     return read_lock(pins, packages.mixture_name(between, taken), paths.shown(path))
 
 
-def _resolved(matrix: Matrix, ends: Ends, between: EnvironmentDifference, taken: Taken) -> str:
+def _resolved(
+    matrix: Matrix, ends: tuple[Lock, Lock], between: EnvironmentDifference, taken: Taken
+) -> str:
     """Resolve with a constraint for every package that either end has."""
     versions = {change.package: change.version(taken) for change in between.changes}
     named = [package for lock in ends for package in packages.requested(lock.name)]
@@ -203,12 +201,12 @@ def _resolved(matrix: Matrix, ends: Ends, between: EnvironmentDifference, taken:
         ) from error
 
 
-def _bound(ends: Ends, between: EnvironmentDifference, taken: Taken) -> Iterator[str]:
+def _bound(ends: tuple[Lock, Lock], between: EnvironmentDifference, taken: Taken) -> Iterator[str]:
     """Yield the pins of a mixture: of a change from its end, of others from whoever has them.
 
     What only other platforms install, and the ends pin differently, is left to the resolver.
     """
-    good, bad = _lines(ends.good), _lines(ends.bad)
+    good, bad = map(_lines, ends)
     for package in {**good, **bad}:
         here, there = good.get(package, []), bad.get(package, [])
         if package in between.everything:

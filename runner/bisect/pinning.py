@@ -7,12 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from repromatrix.runner.bisect.clone import Clone
-from repromatrix.runner.bisect.commit_search import (
-    CommitSearch,
-    Inquiry,
-    Tried,
-    search,
-)
+from repromatrix.runner.bisect.commit_search import CommitSearch, Inquiry, Tried, search
 from repromatrix.runner.bisect.commit_trials import CommitRuns, CommitTrial
 from repromatrix.runner.bisect.commits import CommitAnswer, CommitOutcome, sentence
 from repromatrix.runner.bisect.releases import Finding
@@ -76,10 +71,14 @@ class Pinning:
 
     def pin(self, inquiries: Iterable[Inquiry]) -> None:
         """Search all changes; raises RunnerError and Interrupted, what was found is kept."""
-        waiting = [(inquiry, self._order(inquiry)) for inquiry in inquiries]
-        for inquiry, clones in waiting:
+        waiting = []
+        for inquiry in inquiries:
+            # The likeliest clone first.
+            named, moved = _named(inquiry), _moved(inquiry)
+            clones = [clone for clone in self.clones if clone.sources.package in moved]
+            order = sorted(clones, key=lambda clone: clone.sources.package not in named)
+            waiting.append((inquiry, order))
             if not clones:
-                moved = _moved(inquiry)
                 why = f"no clone of {' or '.join(moved)} was given" if moved else "nothing differs"
                 self.keep(PinnedCommit(*key_of(inquiry), package="", reason=why))
         while waiting := [(inquiry, clones) for inquiry, clones in waiting if clones]:
@@ -92,12 +91,6 @@ class Pinning:
                 for inquiry, clones in waiting
                 if key_of(inquiry) not in decided
             ]
-
-    def _order(self, inquiry: Inquiry) -> list[Clone]:
-        """Return the clones in which a change may lie, the likeliest first."""
-        named, moved = _named(inquiry), _moved(inquiry)
-        clones = [clone for clone in self.clones if clone.sources.package in moved]
-        return sorted(clones, key=lambda clone: clone.sources.package not in named)
 
     def _say(self, row: PinnedCommit) -> None:
         """Keep a row; why the likeliest clone does not decide stands until another one does."""

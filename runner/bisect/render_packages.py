@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from repromatrix.runner.bisect.oracle import why_unknown
-from repromatrix.runner.bisect.packages import (
-    Blame,
-    BlameOutcome,
-    MixtureTrial,
-    Smallest,
-)
+from repromatrix.runner.bisect.packages import Blame, BlameOutcome, MixtureTrial, Smallest
 from repromatrix.runner.bisect.search import Answer
 from repromatrix.runner.document import Document, Paragraph, Table
 from repromatrix.runner.model.observation import LOCAL, UNPUBLISHED
@@ -95,17 +90,6 @@ def _changed(blame: Blame, least: Smallest, *, to_bad: bool) -> str:
     return " and ".join(filter(None, parts))
 
 
-def _inseparable(blame: Blame) -> Iterator[str]:
-    """Say of packages that no environment holds apart how to search their commits."""
-    sources = [package for package in MOVED if package in blame.culprits]
-    hidden = [trial for least in blame.least for trial in least.hidden]
-    is_apart = any(trial.environment is None for trial in hidden)
-    if blame.ending is BlameOutcome.UNDECIDED and sources and is_apart:
-        apart = f"{join(blame.culprits)} cannot be installed apart"
-        which = join(sources, "or")
-        yield f"{apart}; bisect --commits searches the commits of {which}."
-
-
 def said(trial: MixtureTrial) -> str:
     """Return what happened in a mixture, or why it could not be judged."""
     row = trial.seen
@@ -120,6 +104,7 @@ def document(blame: Blame, *, subject: str, ground: str, command: str) -> Docume
     `subject` is the cell that was asked about, without its environment, `ground` what it was
     measured on (the device, torch, Python), and `command` what repeats it.
     """
+    about = f"{subject}, good {blame.good.name}, bad {blame.bad.name}; {ground}."
     ends = {frozenset(): "good", blame.ends.everything: "bad"}
     rows = [
         (ends.get(trial.taken, ""), trial.name, _outcome(blame, trial))
@@ -129,13 +114,7 @@ def document(blame: Blame, *, subject: str, ground: str, command: str) -> Docume
     return Document(
         headline=sentence(blame),
         parts=[
-            Paragraph(
-                [
-                    *_about(
-                        blame, f"{subject}, good {blame.good.name}, bad {blame.bad.name}; {ground}."
-                    )
-                ]
-            ),
+            Paragraph([*_about(blame, about)]),
             Table(("end", "environment", "outcome"), rows),
             Paragraph([*_impossible(blame)]),
             Paragraph([*_further(blame)]),
@@ -146,7 +125,6 @@ def document(blame: Blame, *, subject: str, ground: str, command: str) -> Docume
 
 
 def _data(blame: Blame, subject: str, ground: str, command: str) -> dict[str, Any]:
-    """Return the answer for programs."""
     return {
         "ending": str(blame.ending),
         "answer": sentence(blame),
@@ -182,13 +160,23 @@ def _trial_data(blame: Blame, trial: MixtureTrial) -> dict[str, object]:
 
 
 def _outcome(blame: Blame, trial: MixtureTrial) -> str:
-    """Return what happened in a mixture, where it is known from, and what its name leaves out."""
+    """Return what happened in a mixture, where it is known from, and what its name leaves out.
+
+    That is what is changed, what came along, and what went.
+    """
     source = trial.seen.source if trial.seen else ""
     known = "known here" if source == LOCAL else f"published {source}"
     if source in UNPUBLISHED - {LOCAL}:
         known = source
-    told = f"{said(trial)} ({'run now' if trial.was_run else known})" if source else said(trial)
-    return "; ".join(filter(None, [told, _not_named(blame, trial)]))
+    parts = [f"{said(trial)} ({'run now' if trial.was_run else known})" if source else said(trial)]
+    if "@" in trial.name:
+        parts.append(_what(blame, trial))
+    _, swapped = blame.ends.swapped(trial.taken)
+    for sign, words in (("+", "along with it"), ("-", "gone with it")):
+        names = [name[1:] for name in trial.company(blame.ends) if name[0] == sign]
+        if swapped and names:
+            parts.append(f"{words}: {', '.join(names)}")
+    return "; ".join(filter(None, parts))
 
 
 def _what(blame: Blame, trial: MixtureTrial) -> str:
@@ -198,21 +186,15 @@ def _what(blame: Blame, trial: MixtureTrial) -> str:
     return f"{end.name} with {', '.join(parts)}"
 
 
-def _not_named(blame: Blame, trial: MixtureTrial) -> str:
-    """Say what the name of a mixture does not: what is changed, what came along, what went."""
-    _, swapped = blame.ends.swapped(trial.taken)
-    parts = [] if "@" not in trial.name else [_what(blame, trial)]
-    for sign, words in (("+", "along with it"), ("-", "gone with it")):
-        names = [name[1:] for name in trial.company(blame.ends) if name[0] == sign]
-        if swapped and names:
-            parts.append(f"{words}: {', '.join(names)}")
-    return "; ".join(parts)
-
-
 def _about(blame: Blame, asked: str) -> Iterator[str]:
     """Yield what cannot be told apart, what was asked, and what differs."""
     changes = blame.ends.changes
-    yield from _inseparable(blame)
+    sources = [package for package in MOVED if package in blame.culprits]
+    hidden = [trial for least in blame.least for trial in least.hidden]
+    is_apart = any(trial.environment is None for trial in hidden)
+    if blame.ending is BlameOutcome.UNDECIDED and sources and is_apart:
+        apart = f"{join(blame.culprits)} cannot be installed apart"
+        yield f"{apart}; bisect --commits searches the commits of {join(sources, 'or')}."
     yield asked
     if not changes:
         yield "No package differs."
@@ -225,7 +207,6 @@ def _about(blame: Blame, asked: str) -> Iterator[str]:
 
 
 def _further(blame: Blame) -> Iterator[str]:
-    """Yield what else a reader should know."""
     trials = blame.trials
     names = dict.fromkeys(name for least in blame.least for name in least.packages)
     if idle := [name for name in names if name not in blame.culprits]:

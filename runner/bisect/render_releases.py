@@ -255,17 +255,14 @@ def _measured(findings: Sequence[Finding]) -> str:
 
 
 def _results(finding: Finding) -> Table:
-    """Return the results that the answer rests on."""
     point = "release" if finding.search.runs else "version"
-    rows = [_row(finding, place) for place in _telling(finding)]
+    rows: list[tuple[Line, ...]] = []
+    for place in _telling(finding):
+        seen = finding.at(place)
+        error = Code(seen.headline) if seen.failed else ""
+        rows.append((label(finding, place), str(seen.outcome), error, seen.source))
     summary = f"Results of {plural(len(rows), point)}"
     return Table((point, "outcome", "error", "known from"), rows, fold=summary)
-
-
-def _row(finding: Finding, place: int) -> tuple[Line, ...]:
-    seen = finding.at(place)
-    error = Code(seen.headline) if seen.failed else ""
-    return label(finding, place), str(seen.outcome), error, seen.source
 
 
 def _telling(finding: Finding) -> list[int]:

@@ -15,11 +15,7 @@ from typing import IO
 
 from packaging.version import Version
 
-from repromatrix.runner.environments.development import (
-    PackageSources,
-    claimed_version,
-    packages_in,
-)
+from repromatrix.runner.environments.development import PackageSources, claimed_version, packages_in
 from repromatrix.runner.errors import InvalidValue, Problem, RunnerError, refuse
 from repromatrix.runner.git import git_environ, run_git, why_git_failed
 from repromatrix.runner.model.packages import MOVED

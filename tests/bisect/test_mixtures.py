@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from repromatrix.runner.bisect.package_runs import Ends, UnresolvableError, mixed
+from repromatrix.runner.bisect.package_runs import UnresolvableError, mixed
 from repromatrix.runner.bisect.packages import difference
 from repromatrix.runner.environments import locks
 from repromatrix.runner.environments.locks import environment
@@ -60,8 +60,7 @@ class Resolver:
         return "".join(f"{line} --hash=sha256:aa\n" for line in bound)
 
     def mixed(self, *taken: str) -> Lock:
-        ends = Ends(good=NEW, bad=OLD)
-        return mixed(self.places, self.matrix, ends, self.between, frozenset(taken))
+        return mixed(self.places, self.matrix, (NEW, OLD), self.between, frozenset(taken))
 
 
 @pytest.fixture
@@ -120,9 +119,8 @@ def test_an_extra_that_one_end_asks_for_is_asked_for_where_it_is_taken(
     between = difference(
         environment(resolver.matrix, NEW), environment(resolver.matrix, bad), ["timm"]
     )
-    ends = Ends(good=NEW, bad=bad)
     for taken in ({"timm"}, {"peft"}):
-        mixed(resolver.places, resolver.matrix, ends, between, frozenset(taken))
+        mixed(resolver.places, resolver.matrix, (NEW, bad), between, frozenset(taken))
 
     assert [wanted[3:] for wanted, _ in resolver.asked] == [["timm"], []]
     assert ["timm==1.0.0" in bound for _, bound in resolver.asked] == [True, False]
