@@ -25,13 +25,7 @@ from repromatrix.runner.model.cell import (
     cells_of,
     obstacles,
 )
-from repromatrix.runner.model.observation import (
-    LOCAL,
-    MERGED,
-    UNPUBLISHED,
-    Observation,
-    Provenance,
-)
+from repromatrix.runner.model.observation import LOCAL, MERGED, UNPUBLISHED, Observation, Provenance
 from repromatrix.runner.model.outcomes import Device, Exercised, Outcome, Precision
 
 _ORDER = {outcome: number for number, outcome in enumerate(Outcome)}
@@ -269,13 +263,9 @@ class Grid:
         for case in self.cases.values():
             for device in self.devices:
                 for name, environment in self.environments.items():
-                    if belongs(case, environment) and self._asks(case.name, name, device):
+                    is_begun = self.begun is None or (case.name, name) in self.begun
+                    if belongs(case, environment) and (device is Device.CPU or is_begun):
                         yield from cells_of(case, name, self.precisions, device)
-
-    def _asks(self, case: str, environment: str, device: Device) -> bool:
-        if device is Device.CPU or self.begun is None:
-            return True
-        return (case, environment) in self.begun
 
 
 def survey(grid: Grid, known: Mapping[Cell, Observation]) -> tuple[Observation, ...]:

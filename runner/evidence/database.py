@@ -183,8 +183,7 @@ def set_aside_if_unusable(path: Path, say: Callable[[str], None]) -> None:
 
     Raises RunnerError as `told` does, and for an SQLite file of another program.
     """
-    why = why_unusable(path)
-    if not why:
+    if not (why := why_unusable(path)):
         return
     number = 1
     while (aside := path.with_name(f"{path.name}.kept-{number}")).exists():

@@ -74,9 +74,10 @@ def _is_about(
     """
     precision, device = Precision(row.precision), Device(row.device)
     cell = Cell(case.name, row.workaround, row.before, precision, device)
-    alike = [one for one in case.block.fails if covers(one, cell) and _has_words(one, row)]
+    alike = [
+        one
+        for one in case.block.fails
+        if covers(one, cell)
+        if not row.outcome_before or any(text in row.outcome_before for text in one.match)
+    ]
     return entry in ([one for one in live(case, environments[row.before]) if one in alike] or alike)
-
-
-def _has_words(entry: Failure, row: PinnedCommit) -> bool:
-    return not row.outcome_before or any(text in row.outcome_before for text in entry.match)

@@ -277,7 +277,6 @@ def _digest(facts: tuple[object, ...]) -> str:
 
 
 def _values(row: Observation, provenance: str) -> tuple[object, ...]:
-    """Return the columns of an observation."""
     return (
         *map(str, row.cell),
         row.provenance.case_digest,

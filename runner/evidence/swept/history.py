@@ -12,11 +12,7 @@ from functools import cache, cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from repromatrix.runner.evidence.swept.changes import (
-    Found,
-    ProbeChange,
-    change_of,
-)
+from repromatrix.runner.evidence.swept.changes import Found, ProbeChange, change_of
 from repromatrix.runner.evidence.swept.probes import BUILD, DTYPES
 from repromatrix.runner.evidence.swept.records import (
     ProbeKey,
@@ -81,6 +77,7 @@ class SweepHistory:
     """What did not hold; of what does, nothing is kept."""
     numbers: Mapping[ProbeKey, tuple[ProbeRun, ...]] = field(default_factory=dict)
     """Summaries of outputs; a new run begins where they differ by more than the tolerance."""
+    _built: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, compare=False)
 
     @cached_property
     def order(self) -> Mapping[str, int]:
@@ -112,7 +109,10 @@ class SweepHistory:
 
     def record(self, key: ProbeKey, release: str) -> ProbeRecord | None:
         """Return what a probe found on a release; None where it was not run."""
-        return self._found(key, release) if release in self.ran_on(key) else None
+        if release not in self.ran_on(key):
+            return None
+        found = self._at(self.outcomes, key, release) or self._at(self.numbers, key, release)
+        return found or _held(key)
 
     def keys(self, kind: str) -> tuple[ProbeKey, ...]:
         """Return the probes of an architecture, first whether it is built."""
@@ -126,14 +126,6 @@ class SweepHistory:
             covered = names[self.order[run.first] : self.order[run.last] + 1]
             records |= dict.fromkeys(covered, run.record)
         return tuple((name, records.get(name, held)) for name in self.ran_on(key))
-
-    def _found(self, key: ProbeKey, release: str) -> ProbeRecord:
-        """Return what a probe found on a release on which it was run."""
-        return (
-            self._at(self.outcomes, key, release)
-            or self._at(self.numbers, key, release)
-            or _held(key)
-        )
 
     def ran_on(self, key: ProbeKey) -> tuple[str, ...]:
         """Return the releases on which a probe was run; what is not built is asked no more."""
@@ -162,10 +154,6 @@ class SweepHistory:
                 name for name in names if not self._at(self.outcomes, build, name)
             )
         return self._built[kind]
-
-    @cached_property
-    def _built(self) -> dict[str, tuple[str, ...]]:
-        return {}
 
     def changes_of(self, kind: str) -> Iterator[tuple[str, str, ProbeChange]]:
         """Yield what changed on an architecture, with the release before and the release."""

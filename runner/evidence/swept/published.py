@@ -172,7 +172,6 @@ def _release_row(release: SweptRelease) -> _ReleaseRow:
 
 
 def _others(names: Collection[str]) -> tuple[str, ...]:
-    """Return the probes that are none of some."""
     return tuple(probe.name for probe in PROBES if probe.name not in names)
 
 
