@@ -51,7 +51,6 @@ def _block(body: Sequence[ast.stmt], asked: _Asked) -> list[ast.stmt]:
 
 
 def _own(function: ast.FunctionDef) -> set[str]:
-    """Return the names that are a function's own."""
     return set(bound(function.body) + bound([function.args]))
 
 
@@ -129,7 +128,6 @@ def _pairs(
 
 
 def _is_forgotten(target: ast.expr, asked: _Asked) -> bool:
-    """Say whether names are never read."""
     match target:
         case ast.Name(id=name):
             return not asked.times[name]

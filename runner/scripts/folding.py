@@ -14,14 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from repromatrix.runner.scripts.syntax import (
-    bound,
-    display,
-    is_dtype,
-    is_pure,
-    is_word,
-    read,
-)
+from repromatrix.runner.scripts.syntax import bound, display, is_dtype, is_pure, is_word, read
 
 
 def _is_same(left: object, right: object) -> bool:
@@ -67,7 +60,6 @@ class Folder(ast.NodeTransformer):
     """What is known of the parameters of the module's functions."""
 
     def _inside(self, function: ast.FunctionDef) -> Folder:
-        """Return what folds the body of a function."""
         bindings = bound([*function.body, function.args], keys=True)
         inside = self._hiding(bindings)
         known = self.parameters.get(function.name, {})
@@ -327,12 +319,11 @@ class Folder(ast.NodeTransformer):
             ):
                 return ast.copy_location(ast.Constant(value=int(text)), node)
             case _:
-                node.keywords = [one for one in node.keywords if not self._is_empty(one)]
+                # Without `**{}`.
+                node.keywords = [
+                    one for one in node.keywords if one.arg or self._members(one.value) != ()
+                ]
                 return self._on_cpu(node) if self.device == "cpu" else node
-
-    def _is_empty(self, keyword: ast.keyword) -> bool:
-        """Say whether it is `**{}`."""
-        return keyword.arg is None and self._members(keyword.value) == ()
 
     def _on_cpu(self, node: ast.Call) -> ast.expr:
         """Return a call without naming the device on which torch computes anyway."""
@@ -376,11 +367,12 @@ def tidy_loop(node: ast.For | ast.While) -> list[ast.stmt]:
 def _is_idle(item: ast.withitem) -> bool:
     """Say whether a context changes nothing: a CPU is what torch computes on anyway."""
     match item.context_expr:
-        case ast.Call(func=ast.Name(id="nullcontext"), args=[]):
-            return True
-        case ast.Call(
-            func=ast.Attribute(value=ast.Name(id="torch"), attr="device"),
-            args=[ast.Constant(value="cpu")],
+        case (
+            ast.Call(func=ast.Name(id="nullcontext"), args=[])
+            | ast.Call(
+                func=ast.Attribute(value=ast.Name(id="torch"), attr="device"),
+                args=[ast.Constant(value="cpu")],
+            )
         ):
             return True
         case _:

@@ -52,22 +52,16 @@ def fold_path(tree: ast.Module, case: Case, *words: str) -> ast.FunctionDef:
         raise refuse(Problem(case.where, what, "`case` with its name alone prints it as it is."))
     device = Device.CUDA if Device.CUDA in case.block.needs else Device.CPU
     (call,) = ast.parse(f"main({', '.join(map(repr, map(str, words)))})").body
-    kept = [node for node in tree.body if not _is_entry(node)]
-    tree.body = [*kept, ast.copy_location(call, main)]
+    tree.body = [
+        node
+        for node in tree.body
+        if not (isinstance(node, ast.If) and ast.unparse(node.test).startswith("__name__"))
+    ]
+    tree.body.append(ast.copy_location(call, main))
     # What a function is called with is known once its callers are folded.
     while known := _pass_on(tree, {*words, device.value, case.variant}):
         _fold(tree, device, case.variant, known)
     return main
-
-
-def _is_entry(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).startswith("__name__")
-
-
-def _defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
-    names = [argument.arg for argument in function.args.args]
-    defaults = function.args.defaults
-    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
 
 
 def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
@@ -116,8 +110,10 @@ def _pass_on(tree: ast.Module, texts: set[str]) -> _Parameters:
     """
     known: _Parameters = {}
     for function in (one for one in _functions(tree) if one.args.args):
-        arguments, defaults, again = function.args, _defaults(function), bound(function.body)
+        arguments, again = function.args, bound(function.body)
         names = [argument.arg for argument in arguments.args]
+        first = len(names) - len(arguments.defaults)
+        defaults = dict(zip(names[first:], arguments.defaults, strict=True))
         calls = _calls(tree, function)
         given = [{**defaults, **_given(call, names)} for call in calls]
         words = {name: _same([one.get(name) for one in given], texts) for name in names}
@@ -133,20 +129,15 @@ def _pass_on(tree: ast.Module, texts: set[str]) -> _Parameters:
 
 
 def _same(given: Sequence[ast.expr | None], texts: set[str]) -> ast.expr | None:
-    """Return the word that is given everywhere."""
     dumped = {ast.dump(one) if one else "" for one in given}
-    first = given[0] if len(dumped) == 1 else None
-    return first if first and _is_put(first, texts) else None
-
-
-def _is_put(word: ast.expr, texts: set[str]) -> bool:
+    word = given[0] if len(dumped) == 1 else None
     match word:
-        case ast.Constant(value=None | bool() | ""):
-            return True
+        case None | ast.Constant(value=None | bool() | ""):
+            return word
         case ast.Constant(value=str(text)):
-            return text in texts
+            return word if text in texts else None
         case _:
-            return is_dtype(word)
+            return word if is_dtype(word) else None
 
 
 def _given(call: _Call, names: Sequence[str]) -> dict[str, ast.expr]:

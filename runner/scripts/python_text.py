@@ -72,17 +72,13 @@ def _gap(last: ast.stmt, node: ast.stmt, before: Original, indent: str) -> int:
 def _statement(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
     is_elif = before.lines[node.lineno - 1].startswith("elif", node.col_offset)
     if before.holds(node) and not is_elif:
-        yield from _as_it_was(node, before, indent)
+        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+        for line in before.lines[first - 1 : node.end_lineno]:
+            yield (indent + _FOR_TOOLS.sub("", line)[node.col_offset :]).rstrip()
     elif isinstance(node, ast.If):
         yield from _branches(node, before, indent)
     else:
         yield from _parts(node, before, indent)
-
-
-def _as_it_was(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
-    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
-    for line in before.lines[first - 1 : node.end_lineno]:
-        yield (indent + _FOR_TOOLS.sub("", line)[node.col_offset :]).rstrip()
 
 
 def _parts(node: ast.stmt, before: Original, indent: str) -> Iterator[str]:
@@ -170,7 +166,6 @@ def _tokens(line: str) -> Iterator[tokenize.TokenInfo]:
 
 
 def _double_quoted(line: str) -> str:
-    """Return a line whose plain texts stand between double quotes."""
     for token in reversed([*_tokens(line)]):
         prefix, quote, text = token.string.partition("'")
         if token.type == tokenize.STRING and quote and not {'"', "\\"} & set(token.string):
