@@ -125,7 +125,6 @@ class Run:
         return tuple(filter(is_due, cells))
 
     def _denies(self, row: Observation) -> bool:
-        """Say whether a row denies what is published of its cell."""
         published = self.published.get(row.cell)
         return published is not None and row.outcome.is_evidence and says(row) != says(published)
 
@@ -143,7 +142,14 @@ class Run:
         be written: what it does not hold is measured again by the next run.
         """
         units = self.units()
-        recorder = Recorder(self, store, listener or RunListener(), pause, units)
+        recorder = Recorder(
+            run=self,
+            store=store,
+            listener=listener or RunListener(),
+            pause=pause,
+            left=len(units),
+            waiting={cell for unit in units for cell in unit.cells},
+        )
         likely = units if self.budget is None else self.budget.first(units)
         recorder.listener.began(len(likely), sum(len(unit.cells) for unit in likely))
         recorder.record(engine or self.pool(), units)
@@ -274,27 +280,20 @@ class RunTally:
     """Cells that were not run: a budget had no time for them, or the run was interrupted."""
 
 
+@dataclass(kw_only=True, slots=True)
 class Recorder:
     """Stores and counts what happens, and tells the listener."""
 
-    def __init__(
-        self,
-        run: Run,
-        store: Store,
-        listener: RunListener,
-        pause: Callable[[int], None],
-        units: Sequence[Unit],
-    ) -> None:
-        """Nothing happened yet."""
-        self.left = len(units)
-        self.run = run
-        self.store = store
-        self.listener = listener
-        self.pause = pause
-        self.tally = RunTally()
-        self.unsaved: list[Observation] = []
-        """What was measured and could not be stored."""
-        self.waiting = {cell for unit in units for cell in unit.cells}
+    run: Run
+    store: Store
+    listener: RunListener
+    pause: Callable[[int], None]
+    left: int
+    """How many units are not done."""
+    waiting: set[Cell]
+    tally: RunTally = field(default_factory=RunTally)
+    unsaved: list[Observation] = field(default_factory=list)
+    """What was measured and could not be stored."""
 
     def save(self, *rows: Observation) -> None:
         """Store what was measured; raises RunnerError where that cannot be done."""

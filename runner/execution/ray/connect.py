@@ -129,7 +129,11 @@ def _reached(address: str) -> dict[str, str]:
         fix = "`ray status` on a node of the cluster prints its address."
         what = f"nothing answers at {address} within {_ANSWERS:.0f} s"
         raise refuse(Problem("--ray", what, fix))
-    if host in {"localhost", "127.0.0.1", "::1"} and not _answers(_own_address(), port):
+    own = ""  # the address by which others know this machine; nothing is sent
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        own = str(probe.getsockname()[0])
+    if host in {"localhost", "127.0.0.1", "::1"} and not _answers(own, port):
         return _BOUND_TO_LOOPBACK
     return {}
 
@@ -138,14 +142,6 @@ def _answers(host: str, port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=_ANSWERS):
         return True
     return False
-
-
-def _own_address() -> str:
-    """Return the address by which others know this machine; nothing is sent."""
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))
-        return str(probe.getsockname()[0])
-    return ""
 
 
 _ITS_PYTHON = """bash -c 'exec "${0%/lib/python*}/bin/python3" "$0" "$@"'"""
@@ -176,7 +172,6 @@ def _join(address: str, sent: Path, own: Mapping[str, object]) -> None:
 
 
 def _refused(address: str, error: BaseException) -> RunnerError:
-    """Return the refusal with what Ray said, also of versions that differ."""
     said = subprocesses.anonymous(" ".join(str(error).split()))[:300]
     if address == LOCAL:
         what = f"no Ray cluster could be started on this machine ({said})"
