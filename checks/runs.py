@@ -127,7 +127,7 @@ def floor(built: Built, cases: Iterable[Case]) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         answer = subprocess.run(
             [built.python, HERE / "floor.py", json.dumps(wanted_imports(cases))],
-            env=worker_environ(Path(folder), Device.CPU, 1) | {"HOME": folder},
+            env=worker_environ(Path(folder), Device.CPU) | {"HOME": folder},
             capture_output=True,
             text=True,
             check=True,

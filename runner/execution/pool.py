@@ -110,10 +110,6 @@ class Pool:
                 worker.abort()
             thread.join(LOOK)
 
-    def is_over(self, grace: float = 0.0) -> bool:
-        """Say whether no further cell is to be begun, with so many seconds past the end."""
-        return self.stopping.is_set() or time.monotonic() >= self.terms.until + grace
-
     def left(self) -> list[Observation]:
         """Return what was measured and not yet yielded when the events were closed."""
         return self.events.measured()
@@ -123,21 +119,18 @@ class Pool:
             try:
                 unit = waiting.get_nowait()
             except queue.Empty:
-                self._widen()
+                # The core of a thread that ends goes to those that still run.
+                with self.counting:
+                    self.active -= 1
+                    self._share()
+                    for worker in list(self.workers):
+                        worker.widen(self.slots)
                 return
             try:
                 self._unit(unit)
             except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
                 self.events.put(error)
                 return
-
-    def _widen(self) -> None:
-        """Give the core of a thread that ends to those that still run."""
-        with self.counting:
-            self.active -= 1
-            self._share()
-            for worker in list(self.workers):
-                worker.widen(self.slots)
 
     def _share(self) -> None:
         """Let each worker run several cells at once: fewer environments than cores are left."""
@@ -193,7 +186,8 @@ class Batch:
     @property
     def is_over(self) -> bool:
         """Whether no further cell is to be begun."""
-        return self.pool.is_over(self.grace)
+        is_late = time.monotonic() >= self.terms.until + self.grace
+        return is_late or self.pool.stopping.is_set()
 
     def run(self, started: Callable[[], None]) -> None:
         """Start the worker and say so; when it is its turn, measure."""
@@ -319,8 +313,6 @@ class Batch:
                 preload=self._preloaded(forked),
                 fork=self.terms.fork,
                 slots=self.pool.slots,
-                # Its own stay at one: a process with a second thread cannot be forked.
-                threads=1,
                 hash_seed=self.terms.hash_seed,
                 front=self._front,
                 sandbox=self.terms.sandbox,
@@ -465,7 +457,6 @@ def _shown(text: str, ready: Ready) -> str:
 
 
 def _environ(case: Case, terms: Terms) -> dict[str, str]:
-    """Return the environment variables that a case reads."""
     told = {"REPRO_DEVICE": str(terms.device), "REPRO_SEED": terms.seed}
     if case.environ:  # a script of ours, which imports what lies beside it
         told |= {"REPRO_RUNNER": str(IMPORTED), **case.environ}
@@ -483,42 +474,31 @@ def wanted_imports(cases: Iterable[Case]) -> dict[str, object]:
     names: dict[str, set[str]] = {}
     for case in cases:
         tree = syntax_tree(case.script.code)
-        inner.update(_inner(tree.body))
-        for module, name in _imports(tree):
-            if module in UNDER_TEST:
-                modules.add(module)
-                if name:
-                    names.setdefault(module, set()).add(name)
+        for module, _ in _imports(tree.body):
+            if "." in module and _top(module) in UNDER_TEST:
+                inner.add(module)
+        for module, name in _imports(ast.walk(tree)):
+            if _top(module) in UNDER_TEST:
+                modules.add(_top(module))
+            if module in UNDER_TEST and name:
+                names.setdefault(module, set()).add(name)
     return {
         "modules": [*(module for module in UNDER_TEST if module in modules), *sorted(inner)],
         "names": {module: sorted(names[module]) for module in UNDER_TEST if module in names},
     }
 
 
-def _inner(statements: Iterable[ast.stmt]) -> Iterator[str]:
-    """Yield the modules below the packages that are imported at the top of a case."""
-    for statement in statements:
-        match statement:
-            case ast.Import(names=aliases):
-                names = [alias.name for alias in aliases]
-            case ast.ImportFrom(module=str(module), level=0):
-                names = [module]
-            case _:
-                continue
-        yield from (name for name in names if "." in name and _top(name) in UNDER_TEST)
-
-
 def _top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def _imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Yield the modules that are imported, each with a name that is taken from it."""
+    for node in nodes:
         match node:
             case ast.Import(names=aliases):
-                yield from ((_top(alias.name), "") for alias in aliases)
+                yield from ((alias.name, "") for alias in aliases)
             case ast.ImportFrom(module=str(module), names=aliases, level=0):
-                whole = module in UNDER_TEST
-                yield from ((_top(module), alias.name if whole else "") for alias in aliases)
+                yield from ((module, alias.name) for alias in aliases)
             case _:
                 pass

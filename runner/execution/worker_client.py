@@ -57,7 +57,6 @@ class Start:
     preload: Mapping[str, object]
     fork: bool
     slots: int
-    threads: int
     hash_seed: str = "0"
     front: Overlay | None = None
     """A tree of sources to put in front of the path, and where its compiled files are kept."""
@@ -134,7 +133,7 @@ class Worker:
     def _begin(self) -> None:
         here, there = os.pipe()
         settings = self._settings(there)
-        environ = worker_environ(self.scratch, self.start.device, self.start.threads)
+        environ = worker_environ(self.scratch, self.start.device)
         environ["PYTHONHASHSEED"] = self.start.hash_seed
         self.log = (self.scratch / "log").open("ab")
         with contextlib.ExitStack() as opened:
@@ -344,7 +343,6 @@ def unimportable(built: Built, tree: Tree, *, sandbox: bool = False) -> str:
         preload={"modules": [tree.package], "names": names},
         fork=True,
         slots=1,
-        threads=1,
         front=tree.front,
         sandbox=sandbox,
     )
@@ -422,7 +420,7 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _NO_GPU = {_VISIBLE: "", "HIP_VISIBLE_DEVICES": ""}
 
 
-def worker_environ(scratch: Path, device: Device, threads: int) -> dict[str, str]:
+def worker_environ(scratch: Path, device: Device) -> dict[str, str]:
     """Return the whole environment of a worker; `scratch` is its own folder for home and caches."""
     kept = (*_KEPT, *_KEPT_CUDA) if device is Device.CUDA else _KEPT
     first = os.environ.get(_VISIBLE, "0").partition(",")[0]
@@ -445,5 +443,6 @@ def worker_environ(scratch: Path, device: Device, threads: int) -> dict[str, str
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         # Older torch begins a pool for its compiler at import, and what has threads cannot fork.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        **dict.fromkeys(THREADS, str(threads)),
+        # Its own stay at one: a process with a second thread cannot be forked.
+        **dict.fromkeys(THREADS, "1"),
     }

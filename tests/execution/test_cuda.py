@@ -78,7 +78,6 @@ def faked(tmp_path: Path) -> Iterator[Faked]:
             preload={"modules": ["torch"], "names": {}},
             fork=True,
             slots=1,
-            threads=1,
             front={"path": str(tree), "kept": str(tmp_path / "kept")},
         )
         started.append(Worker(start))
@@ -185,7 +184,7 @@ def test_a_cell_on_the_cpu_sees_no_gpu_and_one_on_cuda_the_first_that_the_user_l
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK")
-    found = {device: worker_environ(tmp_path, device, 1) for device in Device}
+    found = {device: worker_environ(tmp_path, device) for device in Device}
 
     assert {device: tuple(found[device].get(name) for name in names) for device in Device} == {
         Device.CPU: ("", "", "1"),

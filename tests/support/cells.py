@@ -49,7 +49,6 @@ def worker(
         preload={"modules": [], "names": {}},
         fork=True,
         slots=slots,
-        threads=1,
         sandbox=sandbox,
         cases=tuple(cases),
     )

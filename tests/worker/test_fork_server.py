@@ -81,7 +81,6 @@ def start() -> Iterator[Starter]:
             preload=preload,
             fork=fork,
             slots=slots,
-            threads=1,
             **more,
         )
         started.append(Worker(terms))
@@ -496,7 +495,7 @@ def runner_of(tmp_path: Path, temporary: Path, terms: str, *begin: str) -> tuple
         "built = Built(name='here', folder=here.parent, python=here, versions={})",
         f"own = dict({terms})",
         f"own = {{'preload': {NOTHING!r}}} | own",
-        "terms = Start(built=built, device=Device.CPU, fork=True, threads=1, **own)",
+        "terms = Start(built=built, device=Device.CPU, fork=True, **own)",
         *begin,
         name="runs",
     )
