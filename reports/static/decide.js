@@ -193,14 +193,15 @@ const Decide = (() => {
         return { release, passing: those("clear"), failing: those(HITS), "not-applicable": those("not-applicable"), unknown: those("unknown") };
       });
       const good = standings.findLastIndex((each) => each.passing.length && !each.failing.length && !each.unknown.length);
-      const decided = standings.filter((each) => each.failing.length && each.passing.length && !each.unknown.length).reverse();
+      const decided = standings.filter((each) => each.failing.length || each.passing.length).reverse();
       const names = [...new Set(chosen.cases.flatMap((number) => tables.cases[number].named))].filter((name) => name !== "transformers").sort();
-      const packages = good < 0 ? [] : names.map((name) => [name, versionIn(tables.releases[good], name)]).filter(([, version]) => version);
+      const best = standings[good] ?? (decided.length ? least(decided, (each) => each.failing.length + each.unknown.length) : null);
+      const packages = best ? names.map((name) => [name, versionIn(tables.releases[standings.indexOf(best)], name)]).filter(([, version]) => version) : [];
       return {
         newest: good < 0 ? null : releases[good],
         "not-applicable": good < 0 ? [] : standings[good]["not-applicable"],
         packages: Object.fromEntries(packages),
-        "fewest-failing": good < 0 && decided.length ? least(decided, (each) => each.failing.length) : null,
+        "fewest-failing": good < 0 ? best : null,
         "not-enough-evidence": standings.slice(good + 1).filter((each) => each.unknown.length && !each.failing.length).map((each) => each.release),
         releases: standings,
         "shared-code": sharedIn(chosen),

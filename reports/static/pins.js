@@ -79,7 +79,7 @@ const Pins = (() => {
   const leave = (gathered, name, why) => {
     if (!gathered.loose.has(name)) gathered.loose.set(name, why);
   };
-  const pin = (gathered, name, version) => gathered.versions.set(name, (gathered.versions.get(name) ?? new Set()).add(Pep440.text(version)));
+  const pin = (gathered, name, version) => gathered.versions.set(name, (gathered.versions.get(name) ?? new Set()).add(Pep440.text(name === "torch" ? version : Pep440.open(version)))); // builds of one version are one
 
   const readPasted = (text, gathered) => {
     const said = [];

@@ -70,7 +70,6 @@ def file_of(installed: Installed) -> Path | None:
 def _in_files(
     path: Path, package: str, version: str, opened: tuple[Path, ...]
 ) -> Iterator[PinPlace]:
-    """Yield the place in a file, or in those that it names by `-r`."""
     try:
         with path.open("rb") as file:
             text = file.read(LIMIT).decode(errors="replace")

@@ -206,7 +206,6 @@ def _why(exclusion: Exclusion) -> str:
 
 
 def _missing(advice: Advice) -> Iterator[Listing]:
-    """Yield the command whose runs could change the answer."""
     if not advice.undecided:
         return
     names = [standing.release for standing in advice.undecided]

@@ -25,7 +25,6 @@ _WIDE = 200
 
 
 def _message(hit: Hit, terms: AuditTerms) -> str:
-    """Return what hits and what avoids it, on lines of its own."""
     link = link_of(hit.case, terms)
     lines = [
         hit.title,

@@ -194,7 +194,6 @@ class Clone:
         return self.known[commit]
 
     def _read(self, commit: str) -> tuple[str, ...]:
-        """Return the version that a commit claims, and what it needs."""
         if commit not in self.read:
             needed = read_requirements(lambda path: self.repository.blob(commit, path))
             claims = self.repository.claims(commit, self.sources)

@@ -155,7 +155,6 @@ class CommitSearch:
         return known
 
     def _judged(self, line: CommitLine) -> list[str]:
-        """Return the commits of a line that answered."""
         answers = {trial.commit for trial in self.trials if trial.answer is not Answer.UNKNOWN}
         return [commit for commit in line.commits if commit in answers]
 

@@ -281,7 +281,6 @@ def _is_unimportable(row: Observation, package: str) -> bool:
 
 
 def _reason(asked: CaseQuestion, row: Observation, package: str, bad: Answer) -> str:
-    """Say what a commit did, or why it could not be judged."""
     if bad is not Answer.UNKNOWN:
         return asked.told(row, bad)
     if _ended_before_import(row, package):

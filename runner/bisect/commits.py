@@ -175,7 +175,6 @@ def sentence(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per e
 
 
 def _undecided(answer: CommitAnswer) -> str:  # noqa: PLR0911 - a table: one per doubt
-    """Say which commits are left, and why it is not one."""
     before, after = answer.words
     verb, left = _verb(answer), _left(answer)
     match answer.doubt:

@@ -137,7 +137,6 @@ def _named(inquiry: Inquiry) -> set[str]:
 
 
 def _moved(inquiry: Inquiry) -> list[str]:
-    """Return the packages under test that differ across a change."""
     return [package for package in MOVED if len({*inquiry.versions(package)}) > 1]
 
 

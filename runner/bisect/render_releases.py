@@ -178,7 +178,6 @@ def _total(findings: Sequence[Finding]) -> str:
 
 
 def _alike(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Group findings that differ in their precision alone."""
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         search = finding.search

@@ -265,7 +265,6 @@ def narrowed(planned: Run, until: float) -> Run:
 
 
 def _costs(planned: Run) -> Costs:
-    """Return what the run is likely to cost, by earlier results."""
     loaded = planned.project
 
     def is_absent(name: str) -> bool:
@@ -296,7 +295,6 @@ def _print_plan(planned: Run, console: Console) -> None:
 
 
 def _left(cells: Collection[Cell]) -> str:
-    """Say how many cells a budget leaves."""
     return f"Left for another run: {plural(len(cells), 'cell')}." if cells else "Nothing is left."
 
 
@@ -408,7 +406,6 @@ def _updates(
 def _known(
     planned: Run, options: MatrixOptions, store: Store, stored: Sequence[Observation]
 ) -> RenderedSite:
-    """Return what is known at the end of a run that draws nothing."""
     loaded = planned.project
     if options.torch:
         rows = list(store.rows())

@@ -224,7 +224,6 @@ def _block(
     requires: str,
     proposal: BlockProposal = _NOTHING,
 ) -> str:
-    """Return the block; `check` will ask for the empty values."""
     lines = [
         f"requires-python = {json.dumps(requires)}",
         f"dependencies = {json.dumps(list(dependencies))}",

@@ -119,7 +119,6 @@ def _searched(paths: Paths, loaded: Project) -> dict[Path, str]:
 
 
 def _is_fresh(judged: Judged) -> bool:
-    """Say whether a cell was run here since it was published last."""
     return judged.seen.source in UNPUBLISHED and judged.seen.outcome.was_run
 
 

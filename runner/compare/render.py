@@ -185,7 +185,6 @@ def _counted(differences: Sequence[CellDifference]) -> str:
 
 
 def _warnings(report: DiffReport) -> Iterator[str]:
-    """Yield why a difference may not be one of the code."""
     cells = report.not_comparable
     if cells:
         why = Counter(ground for difference in cells for ground in difference.grounds)

@@ -155,7 +155,6 @@ class Pool:
         self.events.put(events.Done(unit=unit))
 
     def _measure(self, unit: Unit, ready: Ready, started: Callable[[], None]) -> None:
-        """Run the cells of a unit; those for which the disk had no room are lost, not failed."""
         batch = Batch(self, ready)
         try:
             batch.run(started)
@@ -201,7 +200,6 @@ class Batch:
             self._drop()
 
     def _measure(self) -> None:
-        """Run every cell, then repeat those that are doubted."""
         here = self._run(self.ready.cells, fresh=not self.terms.fork)
         seen = [*self.ready.before, *here]
         doubted = [row for row in seen if self.pool.doubted(row, self.ready.environment)]

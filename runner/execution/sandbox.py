@@ -155,7 +155,6 @@ def reads(python: Path) -> tuple[Path, ...]:
 
 
 def _links(path: Path) -> Iterator[Path]:
-    """Yield the folders through which a program is reached."""
     while True:
         yield path.parent
         if not path.is_symlink():

@@ -107,7 +107,6 @@ def axes(case: Case, environments: Mapping[str, Environment]) -> tuple[Axis, ...
 def _along_versions(
     pairs: Sequence[Environment], environments: Mapping[str, Environment]
 ) -> Iterator[Axis]:
-    """Yield the axes on which more than one version stands."""
     groups: dict[tuple[str, tuple[str, ...]], list[Environment]] = {}
     for one in pairs:
         parts = taken_apart(one.name)

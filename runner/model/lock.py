@@ -145,7 +145,6 @@ def _blocks(text: str) -> list[str]:
 
 
 def _pinned(block: str) -> str:
-    """Return name, version and marker of a pin, without its hashes."""
     return block.partition("--hash=")[0].rstrip(" \\\n")
 
 

@@ -189,7 +189,6 @@ class _Renamed(ast.NodeTransformer):
 
 
 def _key(node: ast.AST) -> str:
-    """Return the key of a number; nothing for anything else."""
     match node:
         case ast.Subscript(value=ast.Name(id="measured"), slice=ast.Constant(value=str(key))):
             return key

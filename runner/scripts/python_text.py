@@ -59,7 +59,6 @@ def _block(body: Sequence[ast.stmt], before: Original, indent: str) -> Iterator[
 
 
 def _gap(last: ast.stmt, node: ast.stmt, before: Original, indent: str) -> int:
-    """Return how many empty lines stand between two statements."""
     definitions = (ast.FunctionDef, ast.ClassDef)
     if isinstance(last, definitions) or isinstance(node, definitions):
         return 1 if indent else 2

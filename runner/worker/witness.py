@@ -117,7 +117,6 @@ class Witness:
 
 
 def _key(dtype: Any, device: Any) -> str:  # noqa: ANN401
-    """Name a dtype on a device; nothing for whole numbers."""
     if not dtype.is_floating_point:
         return ""
     name = str(dtype).removeprefix("torch.")

@@ -176,7 +176,7 @@ def test_a_fault_is_told_on_standard_error_and_by_the_exit_code(
 @pytest.mark.builds
 @pytest.mark.parametrize(
     ("code", "toml", "verdict"),
-    [(0, BREAKS, "as-expected"), (1, "", "regressed")],
+    [(0, BREAKS, "as-expected"), (1, "", "fails")],
 )
 def test_something_unexpected_is_1(code: int, toml: str, verdict: str, door: Door) -> None:
     path = door.folder / "toy_breaks.py"

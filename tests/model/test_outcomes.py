@@ -19,6 +19,7 @@ OUTCOMES = {  # blames the machine, is a failure, was run, is evidence
     "out-of-memory": (True, False, True, False),
     "declines": (False, False, True, True),
     "not-applicable": (False, False, False, False),
+    "not-measured": (False, False, False, False),
     "unbuildable": (True, False, False, False),
     "not-run": (False, False, False, False),
     "not-due": (False, False, False, False),

@@ -208,7 +208,6 @@ class Cluster:
         return self.planned.doubted(row, self.planned.environment(row))
 
     def _take(self, task: Any) -> None:  # noqa: ANN401 - Ray's generator has no type of its own
-        """Take the next event of a task that has one, or its end."""
         import ray
 
         flight = self.flying.pop(task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from dataclasses import replace
@@ -69,10 +70,7 @@ OF_HIT = (
     *("cells", "differs", "newer", "older", "workarounds"),
 )
 OF_AUDIT = ("hits", "unknown", "clear", "not-applicable", "upgrades", "shared-code")
-OF_ADVICE = (
-    *("newest", "packages", "fewest-failing", "not-enough-evidence", "releases"),
-    "shared-code",
-)
+OF_ADVICE = (*("newest", "packages", "fewest-failing", "not-enough-evidence", "releases"),)
 KIN = "kin-of-qwen2.5-vl"
 """A family that shares the code of every case that builds Qwen2.5-VL, and was not run."""
 
@@ -201,7 +199,9 @@ def _told(evidence: KnownEvidence, asked: Mapping[str, Any]) -> dict[str, Any]:
         models=frozenset({asked["model"]} - {None}),
     )
     found = json.loads(write(audit_text.document(audit(mine, evidence, question)), "json"))
-    advice = json.loads(write(render_advice.document(advise(evidence, question)), "json"))
+    # The page knows neither features nor which release has a model: it counts every case.
+    every = dataclasses.replace(question, models=frozenset())
+    advice = json.loads(write(render_advice.document(advise(evidence, every)), "json"))
     return {
         "audit": {key: found[key] for key in OF_AUDIT},
         "advise": {key: advice[key] for key in OF_ADVICE},
@@ -245,8 +245,7 @@ def test_the_page_answers_as_the_commands_do(page: Page, evidence: KnownEvidence
         if got[part][field] != wanted[part][field]
     ]
 
-    assert differing[:1] == []
-    assert len(differing) == 0
+    assert [each[1:] for each in differing] == []
     assert sum(bool(answer["audit"]["hits"]) for answer in shown) > COUNT / 3
     assert any(hit["by-shared-code"] for answer in shown for hit in answer["audit"]["hits"])
 
@@ -391,7 +390,7 @@ def test_what_is_pasted_is_answered_in_one_sentence(
     blank.fill("#packages", TEXTS[name])
     said = _verdict(blank)
     found = audit(read(str(path)), evidence)
-    bugs = sum(hit.case.block.kind == "bug" for hit in found.hits)
+    bugs = len({hit.case.name for hit in found.hits if hit.case.block.kind == "bug"})
 
     assert said.startswith("transformers 4.51.3")
     assert f": {bugs} known bugs can hit you" in said
@@ -406,7 +405,7 @@ def test_a_link_carries_versions_and_question(page: Page, evidence: KnownEvidenc
     )
     cases = tuple(n for n, case in evidence.cases.items() if case.block.is_about({"qwen2.5-vl"}))
     found = audit(mine, evidence, AuditQuestion(cases=cases, precisions=(Precision.BF16,)))
-    bugs = sum(hit.case.block.kind == "bug" for hit in found.hits)
+    bugs = len({hit.case.name for hit in found.hits if hit.case.block.kind == "bug"})
 
     counted = f"{bugs} known bugs can hit you in bf16 for qwen2.5-vl"
     assert said.startswith(f"transformers 4.51.3 with peft 0.15.2: {counted}")
