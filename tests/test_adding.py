@@ -135,5 +135,5 @@ def test_an_option_that_was_added_in_four_files_reaches_the_cell(
 
     done = finished([*command, *chosen], cwd=nicer, env={**os.environ, **paths})
 
-    assert "Of 1 selected cell: 1 as-expected" in done.stderr, done.stderr
+    assert "Of 1 selected cell: 1 passes" in done.stderr, done.stderr
     assert done.returncode == 0

@@ -21,11 +21,11 @@ class Ceiling(NamedTuple):
 CEILINGS = (
     Ceiling("runner", ("runner/*.py",), 35_270),
     Ceiling("sweep", ("sweep/*.py",), 7_910),
-    Ceiling("pages", ("reports/*.py",), 8_020),
-    Ceiling("scripts of pages", ("reports/static/*.js",), 3_070),
+    Ceiling("pages", ("reports/*.py",), 7_950),
+    Ceiling("scripts of pages", ("reports/static/*.js",), 3_068),
     Ceiling("checks", ("checks/*.py",), 3_990),
-    Ceiling("tests", ("tests/*.py",), 42_700),
-    Ceiling("expected output", ("tests/cli/expected/*.md",), 8_360),
+    Ceiling("tests", ("tests/*.py",), 42_380),
+    Ceiling("expected output", ("tests/cli/expected/*.md",), 8_340),
 )
 """As `git ls-files | xargs cat | wc -l` counts. They only fall: lower what a change frees."""
 WORDS = 19_960

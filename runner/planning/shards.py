@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from math import fsum
 
 from repromatrix.runner.errors import InvalidValue, refuse
 from repromatrix.runner.model.case import Case
@@ -62,7 +63,8 @@ def split(cells: Mapping[str, int], count: int) -> tuple[tuple[str, ...], ...]:
     for name, number in cells.items():
         if number:
             bases.setdefault(name.partition("+")[0], []).append(name)
-    weights = {base: sum(seconds(cells[name]) for name in names) for base, names in bases.items()}
+    # Exact: two bases that weigh the same must do so whatever the order of their names.
+    weights = {base: fsum(seconds(cells[name]) for name in names) for base, names in bases.items()}
     shares: list[list[str]] = [[] for _ in range(count)]
     loads = [0.0] * count
     for base in sorted(bases, key=lambda base: (-weights[base], base)):
