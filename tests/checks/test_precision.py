@@ -5,6 +5,8 @@ from argparse import Namespace
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from checks import precision
 from checks.table import Table
 from repromatrix.runner.evidence.swept.triage import load_triage
@@ -37,6 +39,8 @@ def test_what_others_took_the_place_or_name_of_was_drawn() -> None:
 def test_the_cases_read_again_are_those_that_the_seed_draws() -> None:
     sample = tomllib.loads(precision.FILE.with_name("cases.toml").read_text(encoding="utf-8"))
     listed = run_git(ROOT, ["ls-tree", "--name-only", sample["of"], "cases/"], seconds=60).out
+    if not listed:
+        pytest.skip("a shallow clone lacks the commit")
     names = sorted(Path(path).stem for path in listed.split() if path.endswith(".py"))
     drawn = Random(sample["seed"]).sample(names, 30)  # noqa: S311
     assert drawn == [*sample["verdicts"]]
