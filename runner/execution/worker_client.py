@@ -409,7 +409,6 @@ def _link(built: Built, scratch: Path) -> Path | None:
 
 
 def _quoted(path: Path) -> bytes:
-    """Return a path as it stands in JSON."""
     return json.dumps(str(path))[1:-1].encode()
 
 

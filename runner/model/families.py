@@ -88,8 +88,11 @@ def meant(typed: str, known: Iterable[str]) -> tuple[str, ...]:
     if _GLOB & {*typed}:
         pattern = squashed(typed.strip())
         return _alike(pattern, names) or _alike(pattern, model_types())
-    for place, key in enumerate(spellings(typed)):
-        if place and key in _rows()[CONTESTED].names:
+    # `MlcdVisionModel` is a type and no class; `GlmImageProcessor` is the processor of one.
+    whole = _BETWEEN.sub("", typed.strip().lower())
+    exact = (whole, re.sub(r"processor(fast)?$", "", whole), squashed(typed.strip()))
+    for key in dict.fromkeys((*exact, *spellings(typed))):
+        if key in _rows()[CONTESTED].names and key not in exact:
             break
         kind = _by_spelling().get(key, "")
         keys = {key, squashed(kind), squashed(_PART.sub("", kind))}

@@ -115,7 +115,6 @@ def _assigned(node: ast.stmt, target: ast.expr, value: ast.expr, asked: _Asked) 
 def _pairs(
     node: ast.Assign, names: Sequence[ast.expr], values: Sequence[ast.expr], asked: _Asked
 ) -> list[ast.stmt]:
-    """Return what is left of `a, b = x, y`."""
     pairs = [*zip(names, values, strict=len(names) == len(values))]
     left = [one for one in pairs if not (_is_forgotten(one[0], asked) and asked.pure(one[1]))]
     if len(left) == len(names) or not left:

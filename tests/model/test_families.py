@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from repromatrix.runner.model.families import meant, model_types, nearest, squashed
@@ -50,6 +50,8 @@ def test_a_name_means_what_cases_and_transformers_call_it(
     change=st.sampled_from([str.lower, str.upper, str.title]),
     ending=st.sampled_from(["", "Config", "ForCausalLM", "Processor"]),
 )
+@example(kind="mlcd_vision_model", between="", change=str.title, ending="")
+@example(kind="glm_image", between="", change=str.title, ending="Processor")
 def test_every_type_is_meant_by_each_of_its_spellings(
     kind: str, between: str, change: object, ending: str
 ) -> None:
