@@ -58,13 +58,12 @@ def load_corpus(
     """
     cases: dict[str, Case] = {}
     faults: list[Fault] = []
+    corpus = paths.cases.resolve()
     for path in files:
         where = paths.shown(path.resolve())
         try:
-            if path.resolve().is_relative_to(paths.cases.resolve()):
-                case = load_case(path, where, extras, code=code)
-            else:
-                case = load_script(path, where, extras, code=code)
+            load = load_case if path.resolve().is_relative_to(corpus) else load_script
+            case = load(path, where, extras, code=code)
         except RunnerError as error:
             faults.extend(error.faults)
             continue
