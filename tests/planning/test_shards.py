@@ -56,7 +56,6 @@ def test_every_environment_with_cells_is_in_exactly_one_shard_with_what_is_deriv
 def test_the_order_in_which_environments_are_named_changes_no_shard(
     cells: Mapping[str, int], count: int, random: st.DataObject
 ) -> None:
-    """A sum of numbers in another order once was another sum, of bases that weigh the same."""
     names = list(cells)
     random.shuffle(names)  # type: ignore[attr-defined]
     shuffled = {name: cells[name] for name in names}
