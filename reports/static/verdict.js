@@ -72,7 +72,7 @@ const Verdict = (() => {
   const advised = (advice) => {
     if (!advice.newest) {
       const fewest = advice["fewest-failing"];
-      const rest = fewest ? ` The fewest fail on ${fewest.release}: ${plural(fewest.failing.length, "cell")}.` : "";
+      const rest = fewest ? ` The fewest fail or are unknown on ${fewest.release}: ${plural(fewest.failing.length + fewest.unknown.length, "cell")}.` : "";
       return element("p", { class: "advice" }, `No release is measured to pass all of these cases.${rest}`);
     }
     const pins = Object.entries(advice.packages).map(([name, version]) => `${name}==${version}`);
